@@ -1,0 +1,85 @@
+# `make` alone lists what can be done. Needs GNU make, a POSIX sh and Python 3.11 or newer; everything else is
+# installed into .venv by `make setup`, at the versions and hashes of the lock files.
+
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(BIN)/uv
+# The interpreters to try, in this order; `make setup PYTHON=/opt/python/bin/python3` tries only that one.
+PYTHON ?= python3 python3.13 python3.12 python3.11
+PYTEST := $(BIN)/pytest -n $(JOBS)
+
+LOCKS := requirements-bootstrap.lock requirements.lock
+# `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
+UPGRADE ?=
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+# uv is told which environment to use, and never fetches an interpreter of its own.
+export UV_PYTHON := $(BIN)/python
+export UV_PYTHON_DOWNLOADS := never
+export UV_NO_PROGRESS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format lock bench clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## install the locked dependencies and the package into .venv
+	@:
+
+$(READY): pyproject.toml $(LOCKS)
+	@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	  found=; \
+	  for candidate in $(PYTHON); do \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	      found=$$candidate; break; \
+	    fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo 'penstock needs Python 3.11 or newer with its venv module: install it (on Debian and Ubuntu: apt install python3 python3-venv) and run make again.' >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "creating $(VENV) with $$found"; \
+	  "$$found" -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bootstrap.lock
+	$(UV) pip sync --quiet --require-hashes requirements.lock
+	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## run the demonstration
+	$(BIN)/penstock demo
+
+lint: setup ## check style, format, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+test: lint ## lint, then the tests that take seconds
+	$(PYTEST) -m "not slow"
+
+# Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
+test-all: test ## test, then the slow tests, then the quick ones without compilation
+	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only"
+
+format: setup ## put the code in order: sorted imports, safe fixes, layout
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: setup ## make the lock files again (UPGRADE=1: with the newest versions)
+	echo uv | $(COMPILE) --no-annotate --output-file requirements-bootstrap.lock -
+	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+
+bench: setup ## measure the speed of the join core
+	$(BIN)/penstock bench core
+
+clean: ## remove caches and output, but not .venv
+	rm -rf build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

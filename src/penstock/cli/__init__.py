@@ -1,0 +1,89 @@
+"""The command line: one file per command group, put together here.
+
+Commands import what they compute with when they run, so that `penstock --help` and a mistyped option answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import bench, demo, generate, policies, simulate
+from penstock.cli.output import complain
+from penstock.core.errors import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Stream joins in sliding windows under a hard memory budget: what to keep, what to shed, and what that costs.",
+    epilog="Start with: penstock demo",
+    invoke_without_command=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+for group in (simulate, generate, policies, demo, bench):
+    group.register(app)
+
+
+def main() -> None:
+    """The console script: run the command line of this process and leave with its status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit status: 0, 2 for bad input, 130 when interrupted, 1 for a fault of ours.
+
+    >>> run(["policies", "--format", "xml"])
+    2
+    """
+    try:
+        status: Any = app(arguments, prog_name="penstock", standalone_mode=False)
+        sys.stdout.flush()
+    except PenstockError as error:
+        return complain(str(error))
+    except BrokenPipeError:
+        # Whoever read our output has gone, as in `penstock policies | head -1`. Python would stumble again over the flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename!r}: " if error.filename else ""
+        return complain(f"{where}{error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        return complain("interrupted, nothing was written", status=130)
+    except MemoryError:
+        return complain("this machine does not have the memory for that; try a shorter trace or fewer outputs")
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # typer's own errors, under whatever name this version keeps them
+        if callable(usage):
+            return complain(_as_ours(usage()))
+        if os.environ.get("PENSTOCK_TRACEBACK"):
+            raise
+        return complain(f"unexpected {type(error).__name__}: {error} (PENSTOCK_TRACEBACK=1 shows where)", status=1)
+    return status if isinstance(status, int) else 0
+
+
+def _as_ours(message: str) -> str:
+    """Typer's sentence in the form of ours: no capital, no full stop."""
+    message = message.rstrip(". \n")
+    return message[:1].lower() + message[1:]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import penstock
+
+        typer.echo(f"penstock {penstock.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """What every command understands."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -1,0 +1,151 @@
+"""`penstock bench core`: how fast the join core is on this machine, policy by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.options import integer, words
+from penstock.cli.output import Bar, FormatOption, number, print_json, print_table, wants_json
+from penstock.core.errors import PenstockError, choose
+
+if TYPE_CHECKING:
+    from penstock.experiments.speed import Speed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the command line."""
+    group = typer.Typer(help="Measure the speed of Penstock on this machine.", no_args_is_help=True)
+    group.command(epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life")(core)
+    group.callback()(_bench)
+    app.add_typer(group, name="bench")
+
+
+def core(
+    rows: Annotated[str, typer.Option(metavar="COUNT", help="Tuples of both streams together.")] = "2000000",
+    window: Annotated[str, typer.Option(metavar="TICKS", help="Length of the window.")] = "100000",
+    memory: Annotated[str, typer.Option(metavar="ROWS", help="Memories to try, with commas.")] = "20000,100000",
+    keys: Annotated[str, typer.Option(metavar="COUNT", help="Different keys, Zipf(1).")] = "100000",
+    repeat: Annotated[str, typer.Option(metavar="N", help="Runs of each, in turns; the best counts.")] = "3",
+    policies: Annotated[str, typer.Option(metavar="NAMES", help="all, or names with commas.")] = "all",
+    growth: Annotated[
+        bool, typer.Option("--growth", help="Also count steps per tuple in memories from 1,000 to 1,000,000 rows.")
+    ] = False,
+    seed: Annotated[str, typer.Option(metavar="N", help="Of the streams.")] = "0",
+    form: FormatOption = "table",
+) -> None:
+    """Time every policy on two skewed streams: tuples per second, and as a ratio to fifo."""
+    as_json = wants_json(form)
+    sizes = {name: _count(text, f"--{name}") for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()}
+    memories = [_count(part, "--memory") for part in words(memory, "--memory")]
+    seed_number = integer(seed, "--seed")
+
+    from penstock.experiments import speed
+    from penstock.policies.table import POLICIES
+
+    names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
+    runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0)) + sizes["repeat"]
+    with Bar(runs, "making the streams") as bar:
+        say = _announcing(bar)
+        trace = speed.bench_trace(sizes["rows"], sizes["keys"], seed=seed_number)
+        speed.warm_up(names, say=say)
+        timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say)
+        pairs = speed.materialised(
+            rows=min(100_000, sizes["rows"]), window=min(20_000, sizes["window"]), repeat=sizes["repeat"], seed=seed_number, say=say
+        )  # fmt: skip
+        grown = speed.growth(names, speed.GROWTH, seed=seed_number, say=say) if growth else []
+    if as_json:
+        core_rows = [_record(s) | {"ratio_to_fifo": _ratio(s, timed)} for s in timed]
+        outputs = _record(pairs) | {"outputs_per_second": pairs.totals.n_output / pairs.seconds}
+        print_json({"core": core_rows, "outputs": outputs, "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown]})
+        return
+    for size in memories:
+        _print_speeds([s for s in timed if s.memory == size], timed, sizes)
+    typer.echo(
+        f" outputs kept as pairs of row numbers: {pairs.totals.n_output / pairs.seconds / 1e6:.1f} million/s"
+        f" ({pairs.totals.n_output:,} of them, prob, {pairs.rows:,} tuples, memory {pairs.memory:,})\n"
+    )
+    if grown:
+        _print_growth(grown)
+
+
+def _bench() -> None:
+    """Measure the speed of Penstock on this machine."""
+
+
+def _count(text: str, option: str) -> int:
+    """A whole number above 0."""
+    count = integer(text, option)
+    if count < 1:
+        raise PenstockError(f"{option} must be a whole number >= 1, got {text!r}")
+    return count
+
+
+def _announcing(bar: Bar) -> Callable[[str], None]:
+    begun = False
+
+    def say(label: str) -> None:
+        nonlocal begun
+        if begun:
+            bar.advance()
+        begun = True
+        bar.say(label)
+
+    return say
+
+
+def _ratio(speed: Speed, timed: Sequence[Speed]) -> float | None:
+    """Against fifo in the same memory."""
+    fifo = next((s for s in timed if s.policy == "fifo" and s.memory == speed.memory), None)
+    return speed.tuples_per_second / fifo.tuples_per_second if fifo else None
+
+
+def _record(speed: Speed) -> dict[str, Any]:
+    derived = ("tuples_per_second", "steps_per_tuple", "bytes_per_tuple")
+    plain = {name: value for name, value in asdict(speed).items() if name != "totals"}
+    gains = speed.totals.n_gains / speed.seconds
+    return plain | asdict(speed.totals) | {name: getattr(speed, name) for name in derived} | {"gains_per_second": gains}
+
+
+def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[str, int]) -> None:
+    columns = ["policy", "million tuples/s", "of fifo", "steps/tuple", "outputs/tuple", "million gains/s", "peak memory", "bytes/tuple"]
+    lines = []
+    for s in speeds:
+        ratio = _ratio(s, timed)
+        lines.append(
+            [
+                s.policy,
+                f"{s.tuples_per_second / 1e6:.2f}",
+                "–" if ratio is None else f"{ratio:.2f}",
+                f"{s.steps_per_tuple:.1f}",
+                f"{s.totals.n_output / s.rows:.2f}",
+                f"{s.totals.n_gains / s.seconds / 1e6:.1f}" if s.totals.n_gains else "",
+                number(s.totals.peak_memory),
+                "–" if s.bytes_per_tuple is None else f"{s.bytes_per_tuple:.0f}",
+            ]
+        )
+    print_table(
+        columns,
+        lines,
+        title=f"{speeds[0].rows:,} tuples, window {sizes['window']:,}, memory {speeds[0].memory:,} rows, {sizes['keys']:,} keys",
+        caption=f"Best of {sizes['repeat']}, in turns; outputs are counted, not kept. bytes/tuple: the engine's arrays over peak memory.",
+    )
+
+
+def _print_growth(grown: Sequence[Speed]) -> None:
+    from penstock.experiments.speed import per_log
+
+    memories = list(dict.fromkeys(s.memory for s in grown))
+    lines = []
+    for policy in dict.fromkeys(s.policy for s in grown):
+        mine = [s for s in grown if s.policy == policy]
+        lines.append([policy, *(f"{s.steps_per_tuple:.1f} ({per_log(s):.2f}) {s.seconds / s.rows * 1e9:,.0f} ns" for s in mine)])
+    print_table(
+        ["policy", *(f"{memory:,}" for memory in memories)],
+        lines,
+        title="Steps per tuple by memory (over its binary logarithm), and time per tuple",
+        caption=f"Window 2 x memory, as many keys as rows of memory, 4 x memory tuples. Largest memory: {grown[-1].rows:,} tuples.",
+    )

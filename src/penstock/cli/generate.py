@@ -1,0 +1,77 @@
+"""`penstock generate`: write a synthetic trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import integer, per_stream, words
+from penstock.cli.output import TABLES, Files, FormatOption, check_target, print_json, wants_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(
+        epilog="Example: penstock generate trace.parquet --n 10000 --skew 1 --ranks anti-correlated --importance rare --seed 7"
+    )(generate)
+
+
+def generate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The trace to write: .parquet, .csv or .jsonl.", show_default=False)],
+    n: Annotated[str, typer.Option("--n", "-n", metavar="TICKS", help="How long the trace is.")] = "5600",
+    streams: Annotated[str, typer.Option(metavar="NAMES", help="Names of the streams.")] = "R,S",
+    keys: Annotated[str, typer.Option(metavar="COUNT", help="How many different keys there are.")] = "50",
+    skew: Annotated[
+        str, typer.Option(metavar="X", help="Zipf exponent, 0 is uniform: one, or by stream as 1,0 or R=1,S=0.")
+    ] = "1.0",
+    ranks: Annotated[
+        str, typer.Option(metavar="HOW", help="The frequent keys of the streams: correlated, uncorrelated, anti-correlated.")
+    ] = "uncorrelated",
+    rate: Annotated[
+        str, typer.Option(metavar="X", help="Tuples per tick: one, or by stream as 1,0.2 or R=1,S=0.2.")
+    ] = "1.0",
+    burst: Annotated[
+        str | None, typer.Option(metavar="P:L:F", help="period:length:factor, such as 100:10:5: five times the rate.")
+    ] = None,
+    disorder: Annotated[str, typer.Option(metavar="TICKS", help="How late tuples may arrive.")] = "0",
+    importance: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."),
+    ] = None,
+    groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
+    top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",
+    seed: Annotated[str, typer.Option(metavar="N", help="The same seed and options give the same trace.")] = "0",
+    form: FormatOption = "table",
+) -> None:
+    """Write a trace of synthetic streams: skewed keys, bursts, disorder, importances."""
+    as_json = wants_json(form)
+    check_target("FILE", file, TABLES)
+    names = words(streams, "--streams")
+
+    from penstock.generate import generate as make
+
+    trace = make(
+        integer(n, "--n"),
+        streams=names,
+        keys=integer(keys, "--keys"),
+        skew=per_stream(skew, "--skew", names),
+        ranks=ranks,
+        rate=per_stream(rate, "--rate", names),
+        burst=burst,
+        disorder=integer(disorder, "--disorder"),
+        importance=importance,
+        groups=integer(groups, "--groups"),
+        top=integer(top, "--top"),
+        seed=integer(seed, "--seed"),
+    )
+    with Files() as files:
+        trace.write(files.new(file))
+    rows = {name: int((trace.stream == place).sum()) for place, name in enumerate(trace.streams)}
+    first, last = int(trace.time.min()), int(trace.time.max())
+    if as_json:
+        print_json({"file": str(file), "n_rows": len(trace), "streams": rows, "first_time": first, "last_time": last})
+        return
+    parts = ", ".join(f"{name} {count:,}" for name, count in rows.items())
+    typer.echo(f"{file}: {len(trace):,} rows ({parts}), times {first:,} to {last:,}")

@@ -1,0 +1,62 @@
+"""A batch: the next rows of all streams, in arrival order, as the engine takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints, Trace
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as columns: `key` is one integer per row (equal keys, equal integers; negative ones match nothing)."""
+
+    stream: Ints
+    time: Ints
+    key: Ints
+    importance: Floats | None = None
+    lifetime: Ints | None = None
+    size: Ints | None = None
+    price: Floats | None = None  # p of each row, where the statistics fix it beforehand
+    values: NDArray[Any] | None = None  # the key columns themselves, where the predicate is not equality
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @classmethod
+    def of(cls, trace: Trace, problem: Problem) -> Batch:
+        """All rows of a trace."""
+        key = trace.key
+        values: NDArray[Any] | None = None
+        if problem.predicate.takes_numbers:
+            values, null = trace.numbers()
+            key = np.where(null, -1 - np.arange(len(trace)), np.arange(len(trace)))
+        elif problem.predicate.name == "user":
+            columns = [trace.key_values(name).to_pylist() for name in trace.key_columns]
+            values = np.empty((len(trace), len(columns)), dtype=object)
+            for number, column in enumerate(columns):
+                values[:, number] = column
+        elif not problem.predicate.is_equality:
+            values = key[:, None]
+        if problem.budget.in_bytes and trace.size is None:
+            raise PenstockError("memory in bytes needs a column 'size' in the trace; give a number of rows instead")
+        return cls(trace.stream, trace.time, key, trace.importance, trace.lifetime, trace.size, values=values)
+
+    def cut(self, begin: int, end: int) -> Batch:
+        """The rows from `begin` to before `end`.
+
+        >>> one = np.array([0, 1, 2])
+        >>> len(Batch(one, one, one).cut(1, 3))
+        2
+        """
+        parts = {
+            name: None if column is None else column[begin:end]
+            for name, column in vars(self).items()
+        }
+        return Batch(**parts)

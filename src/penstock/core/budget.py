@@ -1,0 +1,98 @@
+"""The memory budget: how many tuples (or bytes) may stay at the end of an instant, in which pools, from when on (design 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.core.errors import PenstockError, choose
+from penstock.core.trace import LIMIT, Ints
+from penstock.core.window import by_stream, check_names
+
+OVERHEAD = 64
+"""Bytes that a tuple weighs beside its `size` when the budget is in bytes: its time, row, key and links, rounded up."""
+
+_HELP = 'a positive number of rows or a size such as "512 MB"'
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Pools of memory: `pool` says which pool a stream draws from, `caps[k, pool]` what it may hold from `times[k]` on.
+
+    >>> Budget.parse(100, ("R", "S")).caps.tolist()
+    [[100]]
+    >>> Budget.parse(101, ("R", "S"), allocation="fixed").caps.tolist()
+    [[50, 50]]
+    >>> Budget.parse("1 KB", ("R", "S")).in_bytes
+    True
+    """
+
+    pool: Ints
+    times: Ints
+    caps: Ints
+    in_bytes: bool = False
+
+    @classmethod
+    def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Budget:
+        """Read a budget: rows or a size, one for all or by stream, constant or "0:100,500:50" (from time 500 on 50)."""
+        if isinstance(spec, Budget):
+            return spec
+        choose("allocation", allocation, ("variable", "fixed"))
+        n = len(streams)
+        if isinstance(spec, str) and "=" in spec:
+            spec = by_stream(spec, "memory")
+        if isinstance(spec, Mapping):
+            check_names(spec, streams, "memory")
+            sizes = [_amount(spec[name], f"memory of {name}") for name in streams]
+            if len({in_bytes for _, in_bytes in sizes}) > 1:
+                raise PenstockError(f"memory must be in rows or in bytes for all streams alike, got {dict(spec)}")
+            caps = np.array([[amount for amount, _ in sizes]], dtype=np.int64)
+            return cls(np.arange(n, dtype=np.int64), np.zeros(1, dtype=np.int64), caps, sizes[0][1])
+        steps = _steps(spec)
+        totals = np.array([[amount] for _, (amount, _) in steps], dtype=np.int64)
+        in_bytes = steps[0][1][1]
+        if allocation == "fixed":
+            if totals.min() < n:
+                raise PenstockError(f"memory must be at least {n} rows for fixed allocation to {n} streams, got {totals.min()}")
+            pool, caps = np.arange(n, dtype=np.int64), np.repeat(totals // n, n, axis=1)
+        else:
+            pool, caps = np.zeros(n, dtype=np.int64), totals
+        return cls(pool, np.array([at for at, _ in steps], dtype=np.int64), caps, in_bytes)
+
+    @property
+    def most(self) -> int:
+        """The largest total that may be held at any time."""
+        return int(self.caps.sum(axis=1).max())
+
+
+def _steps(spec: Any) -> list[tuple[int, tuple[int, bool]]]:
+    if isinstance(spec, str) and ":" in spec:
+        spec = [part.partition(":")[::2] for part in spec.split(",")]
+    if isinstance(spec, Sequence) and not isinstance(spec, str):
+        try:
+            steps = [(int(at), _amount(amount, "memory")) for at, amount in spec]
+        except (TypeError, ValueError) as error:
+            if isinstance(error, PenstockError):
+                raise
+            raise PenstockError(f"memory over time must be pairs (time, rows), got {spec!r}") from None
+        times = [at for at, _ in steps]
+        if not steps or times != sorted(set(times)):
+            raise PenstockError(f"memory over time must have rising times, got {times}")
+        return steps
+    return [(0, _amount(spec, "memory"))]
+
+
+def _amount(value: Any, name: str) -> tuple[int, bool]:
+    """The number and whether it is in bytes."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?b)?\s*", str(value).lower())
+    if isinstance(value, bool) or not match or (match[2] is None and "." in match[1]):
+        raise PenstockError(f"{name} must be {_HELP}, got {value!r}")
+    amount = int(float(match[1]) * _SIZES[match[2]]) if match[2] else int(match[1])
+    if not 0 < amount < LIMIT:
+        raise PenstockError(f"{name} must be {_HELP}, got {value!r}")
+    return amount, match[2] is not None

@@ -1,0 +1,151 @@
+"""The engine's contract, and the choice between its two forms.
+
+An engine takes batches of rows (`play`), says what happened, and can be written to bytes and restored between batches. Any split of a
+trace into batches between instants gives the same run. The *compiled* form (fast.py) serves every policy of the table on equality
+joins; the *stepwise* form (stepwise.py) serves whatever has a user's Python in it or needs a look at each pair of tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.problem import Problem
+from penstock.core.ranking import FROM_COLUMN, NO_PRICES
+from penstock.core.trace import Floats, Ints
+
+if TYPE_CHECKING:
+    from penstock.core.view import View
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How the compiled engine ranks tuples for a policy (the codes of ranking.py)."""
+
+    kind: int
+    prices: int = NO_PRICES
+    first_score: int = FROM_COLUMN
+    ties: bool = False
+    column: Callable[[Batch, int], Floats] | None = None  # the fixed score of each row, given the first time of the run
+
+
+class Policy(Protocol):
+    """Decides who leaves. `score` is its definition; `ranking` says how the compiled engine may do the same faster."""
+
+    name: str
+
+    def score(self, view: View) -> Floats:
+        """The score of every candidate; low leaves first."""
+
+    def ties(self, view: View) -> tuple[Floats, ...]:
+        """Tie-breaks between equal scores, before age."""
+
+    def ranking(self, problem: Problem) -> Ranking | None:
+        """The compiled form, or None where there is none for this problem."""
+
+
+class Statistics(Protocol):
+    """Where probabilities come from."""
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+        """For rows from `begin`: the rate of the row's key in each stream; the row before which these end; a factor for all earlier rates."""
+
+    def arrive(self, view: View) -> None:
+        """Take note of an instant's arrivals (stepwise)."""
+
+    def prices(self, view: View) -> Floats:
+        """p of every candidate (stepwise)."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state, as arrays by name."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What an engine writes down beside the totals."""
+
+    outputs: bool = False
+    sheds: bool = False
+    expired: bool = False
+    retained: bool = False
+    series: bool = False
+
+
+@dataclass(frozen=True)
+class Played:
+    """What happened in one batch, as asked for by `Keep`."""
+
+    outputs: Ints  # time, row per stream
+    sheds: Ints
+    expired: Ints
+    retained: Ints  # number of the instant, row
+    series: Ints  # time, tuples per stream
+
+    @classmethod
+    def join(cls, parts: list[Played], streams: int) -> Played:
+        """Several batches as one."""
+        if not parts:
+            empty = np.empty(0, dtype=np.int64)
+            return cls(np.empty((0, streams + 1), np.int64), empty, empty, np.empty((0, 2), np.int64), np.empty((0, streams + 1), np.int64))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a run so far."""
+
+    n_input: int = 0
+    n_output: int = 0
+    value: float = 0.0
+    n_shed: int = 0
+    n_expired: int = 0
+    n_late: int = 0
+    peak_memory: int = 0
+    retained: int = 0
+    n_steps: int = 0  # heap and list steps (compiled engine)
+    n_gains: int = 0  # raised scores (dgl)
+
+
+class Engine(Protocol):
+    """One instant after another."""
+
+    @property
+    def totals(self) -> Totals:
+        """The counts so far."""
+
+    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+        """Play the next rows."""
+
+    def snapshot(self) -> bytes:
+        """The state between two batches."""
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a snapshot."""
+
+
+def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:
+    """The engine for a problem and a policy; `stepwise=True` insists on the plain form."""
+    from penstock.core.fast import FastEngine
+    from penstock.core.stepwise import StepwiseEngine
+
+    keep = keep or Keep()
+    ranking = None if stepwise else compiled_form(problem, policy)
+    if ranking is None:
+        return StepwiseEngine(problem, policy, statistics, keep)
+    return FastEngine(problem, ranking, statistics, keep)
+
+
+def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
+    """How the compiled engine would rank for this policy; None where only the stepwise engine will do."""
+    if not problem.predicate.is_equality or problem.objective.function is not None:
+        return None
+    return policy.ranking(problem)

@@ -1,0 +1,276 @@
+"""The compiled loop: one instant after another (design 2).
+
+    buffered    expire   join   score   shed
+    inplace     expire          score   shed   join
+
+State lives in `Memory`; a batch is a handful of columns. The loop stops early when a structure must grow, before it touches the
+instant that needs the room, and is called again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.compiled import kernel, routine
+from penstock.core.memory import claim_key, find_key, horizon_of, key_is_idle, link, next_expired, release_key, unlink
+from penstock.core.probe import count_whole, gather, grown, most_combinations, most_pairs, walk_combinations, walk_pairs
+from penstock.core.ranking import (
+    ARRIVAL,
+    FROM_COLUMN,
+    FROM_IMPORTANCE,
+    GAIN_LOSS,
+    LIFE,
+    MATCHES,
+    RATES,
+    SCORE,
+    STAY,
+    count_matches,
+    enter,
+    gain,
+    leave,
+    place_by_score,
+    refresh,
+    set_rates,
+    sink,
+    spoil,
+    spoil_partners,
+    victim,
+)
+from penstock.core.state import Memory, fresh, groups, keys, lanes, pools, ranks, slots
+from penstock.core.trace import Floats, Ints
+
+
+class Columns(NamedTuple):
+    """A batch for the compiled loop. Columns that are not needed have length 1."""
+
+    stream: Ints
+    time: Ints
+    key: Ints
+    expiry: Ints
+    importance: Floats
+    score: Floats
+    weight: Ints
+    rates: Floats  # one column per stream
+
+
+class Logs(NamedTuple):
+    """What is written down on request; a log with 0 columns is not kept."""
+
+    outputs: Ints  # time, row per stream
+    sheds: Ints  # row
+    expired: Ints  # row
+    retained: Ints  # instant, row
+    series: Ints  # time, tuples per stream
+
+
+@routine
+def play(
+    memory: Memory, budget_times: Ints, budget_caps: Ints, batch: Columns, begin: int, until: int, logs: Logs, lengths: Ints
+) -> tuple[int, Logs]:
+    """Play instants from row `begin` until one begins at or after row `until`, or needs more room; where it stopped, and the logs."""
+    outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
+    keep_outputs, keep_sheds = outputs.shape[1] > 0, sheds.shape[1] > 0
+    keep_expired, keep_retained, keep_series = expired.shape[1] > 0, retained.shape[1] > 0, series.shape[1] > 0
+    streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
+    total_rows = len(batch.time)
+    width = len(slots(memory)) + total_rows if streams > 2 or inplace else 1
+    picks = np.empty((streams, width if streams > 2 or inplace else 1), dtype=np.int64)
+    picked = np.zeros(streams, dtype=np.int64)
+    chosen = np.zeros(streams, dtype=np.int64)
+    base_row = memory.next_row
+    position = begin
+    while position < until:
+        time = batch.time[position]
+        end = position + 1
+        while end < total_rows and batch.time[end] == time:
+            end += 1
+        size = end - position
+        if len(slots(memory)) - memory.live < size or len(keys(memory)) - memory.live_keys < size:
+            break
+        first_row = base_row + position
+
+        # 1 expire
+        memory.instant += 1
+        memory.n_input += size
+        memory.now = max(memory.now, time)
+        now = memory.now
+        for at in range(position, end):
+            stream = batch.stream[at]
+            lanes(memory)[stream].arrivals += 1
+            lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
+        for stream in range(streams):
+            lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else now
+        horizon = horizon_of(memory)
+        slot = next_expired(memory, horizon)
+        while slot >= 0:
+            if keep_expired:
+                expired = grown(expired, lengths[2] + 1)
+                expired[lengths[2], 0] = slots(memory)[slot].row
+                lengths[2] += 1
+            memory.n_expired += 1
+            leave(memory, slot)
+            slot = next_expired(memory, horizon)
+
+        # 2 join, and link the arrivals
+        if memory.mn_of_memory == 1:
+            for at in range(position, end):
+                number = claim_key(memory, batch.key[at])
+                spoil(memory, number, number * streams + batch.stream[at])
+            count_matches(memory)
+        in_order = time == now and horizon == now
+        for at in range(position, end):
+            stream = batch.stream[at]
+            number = claim_key(memory, batch.key[at])
+            if not inplace:
+                if in_order and not keep_outputs and memory.objective == 0:
+                    count_whole(memory, stream, number, now)
+                elif streams == 2:
+                    importance = batch.importance[at] if memory.objective > 0 else 1.0
+                    if keep_outputs:
+                        outputs = grown(outputs, lengths[0] + most_pairs(memory, stream, number))
+                    lengths[0] = walk_pairs(
+                        memory, stream, number, time, base_row + at, batch.expiry[at], importance,
+                        outputs, lengths[0], keep_outputs,
+                    )  # fmt: skip
+                else:
+                    gather(memory, stream, number, base_row + at, picks, picked)
+                    if keep_outputs:
+                        outputs = grown(outputs, lengths[0] + most_combinations(streams, stream, picked))
+                    lengths[0] = walk_combinations(
+                        memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
+                        picks, picked, chosen, outputs, lengths[0], keep_outputs,
+                    )  # fmt: skip
+            if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+                memory.n_late += 1
+            slot = link(memory, stream, number, time, base_row + at, batch.expiry[at])
+            fresh(memory)[at - position] = slot
+            if memory.objective > 0 or kind >= SCORE:
+                ranks(memory)[slot].importance = batch.importance[at]
+            if memory.prices == MATCHES:
+                spoil_partners(memory, stream, number)
+                if memory.mn_of_memory == 0:
+                    spoil(memory, number, number * streams + stream)
+
+        # 3 score
+        if memory.prices == MATCHES and memory.mn_of_memory == 0:
+            count_matches(memory)
+        if kind == GAIN_LOSS:
+            _gain_and_lose(memory, batch, position, end, first_row)
+        for at in range(position, end):
+            slot = fresh(memory)[at - position]
+            stream = batch.stream[at]
+            number = slots(memory)[slot].key_of
+            if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+                continue
+            if memory.prices == RATES:
+                set_rates(memory, number, batch.rates[at])
+            if kind == ARRIVAL:
+                slots(memory)[slot].mark = memory.instant
+            elif kind >= SCORE:
+                score = batch.importance[at]
+                if memory.first_score == FROM_COLUMN:
+                    score = batch.score[at]
+                elif memory.first_score != FROM_IMPORTANCE:
+                    score *= groups(memory)[number * streams + stream].price
+                if kind == GAIN_LOSS:
+                    place_by_score(memory, slot, score, lanes(memory)[stream].offset)
+                else:
+                    ranks(memory)[slot].score = score
+            if memory.weighted:
+                slots(memory)[slot].weight = batch.weight[at]
+            pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
+            enter(memory, slot)
+        for at in range(position, end):
+            slot = fresh(memory)[at - position]
+            stream = batch.stream[at]
+            if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+                number = slots(memory)[slot].key_of
+                unlink(memory, slot)
+                if memory.prices == MATCHES:
+                    spoil_partners(memory, stream, number)
+                if key_is_idle(memory, number):
+                    release_key(memory, number)
+                memory.n_expired += 1
+                if keep_expired:
+                    expired = grown(expired, lengths[2] + 1)
+                    expired[lengths[2], 0] = base_row + at
+                    lengths[2] += 1
+        if kind == LIFE or kind == STAY:
+            for stream in range(streams):
+                refresh(memory, stream)
+
+        # 4 shed
+        step = memory.budget_step
+        while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
+            step += 1
+        memory.budget_step = step
+        for which in range(budget_caps.shape[1]):
+            while pools(memory)[which] > budget_caps[step, which]:
+                slot = victim(memory, which, first_row)
+                if keep_sheds:
+                    sheds = grown(sheds, lengths[1] + 1)
+                    sheds[lengths[1], 0] = slots(memory)[slot].row
+                    lengths[1] += 1
+                memory.n_shed += 1
+                leave(memory, slot)
+
+        # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
+        if inplace:
+            for at in range(position, end):
+                stream = batch.stream[at]
+                gather(memory, stream, find_key(memory, batch.key[at]), first_row, picks, picked)
+                for earlier in range(position, at):
+                    if batch.key[earlier] == batch.key[at]:
+                        other = batch.stream[earlier]
+                        picks[other, picked[other]] = ~earlier
+                        picked[other] += 1
+                if keep_outputs:
+                    outputs = grown(outputs, lengths[0] + most_combinations(streams, stream, picked))
+                lengths[0] = walk_combinations(
+                    memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
+                    picks, picked, chosen, outputs, lengths[0], keep_outputs,
+                )  # fmt: skip
+
+        used = 0
+        for which in range(len(pools(memory))):
+            used += pools(memory)[which]
+        memory.peak = max(memory.peak, used)
+        if keep_series:
+            series = grown(series, lengths[4] + 1)
+            series[lengths[4], 0] = time
+            for stream in range(streams):
+                series[lengths[4], 1 + stream] = lanes(memory)[stream].held
+            lengths[4] += 1
+        if keep_retained:
+            retained = grown(retained, lengths[3] + memory.live)
+            for stream in range(streams):
+                slot = lanes(memory)[stream].oldest
+                while slot >= 0:
+                    retained[lengths[3], 0] = memory.instant
+                    retained[lengths[3], 1] = slots(memory)[slot].row
+                    lengths[3] += 1
+                    slot = slots(memory)[slot].newer
+        position = end
+    return position, Logs(outputs, sheds, expired, retained, series)
+
+
+@kernel
+def _gain_and_lose(memory: Memory, batch: Columns, begin: int, end: int, first_row: int) -> None:
+    """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
+    streams = memory.streams
+    seen = memory.n_input
+    for at in range(begin, end):
+        memory.importance_seen += batch.importance[at]
+    for stream in range(streams):
+        beta = memory.beta
+        if np.isnan(beta):
+            beta = memory.importance_seen / seen / lanes(memory)[stream].length
+        old_offset = lanes(memory)[stream].offset
+        lanes(memory)[stream].offset += beta
+        for at in range(begin, end):
+            if batch.stream[at] != stream:
+                gain(memory, stream, slots(memory)[fresh(memory)[at - begin]].key_of, first_row, old_offset)
+        sink(memory, stream)

@@ -1,0 +1,86 @@
+"""Predicates: which tuples match. Equality is compiled; the others are played step by step (Das 6.1.2)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.errors import PenstockError
+
+_THETA: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+_HELP = 'one of =, !=, <, <=, >, >=, "eps:0.5", or a function of two keys'
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on two keys, the first from the stream of the lower position.
+
+    >>> Predicate.parse("eps:0.5").matrix(np.array([[0.0], [2.0]]), np.array([[0.4]])).tolist()
+    [[True], [False]]
+    >>> Predicate.parse("<").matrix(np.array([[1], [3]]), np.array([[2]])).tolist()
+    [[True], [False]]
+    """
+
+    name: str
+    epsilon: float = 0.0
+    function: Callable[[Any, Any], object] | None = None
+
+    @classmethod
+    def parse(cls, spec: Any) -> Predicate:
+        """From its text or a callable."""
+        if isinstance(spec, Predicate):
+            return spec
+        if callable(spec):
+            return cls("user", function=spec)
+        if isinstance(spec, str) and spec in _THETA:
+            return cls(spec)
+        if isinstance(spec, str) and spec.startswith("eps:"):
+            try:
+                epsilon = float(spec[4:])
+            except ValueError:
+                epsilon = -1.0
+            if not 0 <= epsilon < np.inf:
+                raise PenstockError(f"predicate eps must be a number >= 0, such as eps:0.5, got {spec!r}")
+            return cls("eps", epsilon)
+        raise PenstockError(f"predicate must be {_HELP}, got {spec!r}")
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether equal keys, and only they, match."""
+        return self.name == "="
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether keys must be numeric columns."""
+        return self.name not in ("=", "!=", "user")
+
+    def matrix(self, low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows of `low` (keys, one row each) match which of `high`."""
+        if self.function is not None:
+            cells = [[bool(self.function(_key(a), _key(b))) for b in high] for a in low]
+            return np.array(cells, dtype=bool).reshape(len(low), len(high))
+        if self.name == "eps":
+            difference = low[:, None, :].astype(np.float64) - high[None, :, :]
+            distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference**2).sum(axis=2))
+            return np.asarray(distance <= self.epsilon)
+        if low.shape[1:] != (1,):
+            raise PenstockError(f"predicate {self.name!r} compares one key column, got {low.shape[1]}")
+        return np.asarray(_THETA[self.name](low[:, 0][:, None], high[:, 0][None, :]), dtype=bool)
+
+
+def _key(row: Sequence[Any]) -> Any:
+    """What a user's function sees of a key: the value, or a tuple of several."""
+    values = tuple(v.item() if isinstance(v, np.generic) else v for v in row)
+    return values[0] if len(values) == 1 else values

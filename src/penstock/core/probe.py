@@ -1,0 +1,180 @@
+"""The join step: what an arrival makes together with memory and the earlier arrivals of its instant.
+
+Each output is found once, at its last arrival in row order (the *pivot*). While everything is in order, the pivot's matches are the
+whole classes of the other streams, so counting them takes no walk. Otherwise each combination is checked against the definition:
+with t the largest time in it, t < expiry of every member (members of a window counted in rows were checked when they expired).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.compiled import kernel, routine
+from penstock.core.state import Memory, groups, lanes, ranks, slots
+from penstock.core.trace import Floats, Ints
+from penstock.core.value import finish, fold, start
+from penstock.core.window import NEVER
+
+
+@routine
+def grown(log: NDArray[np.int64], needed: int) -> NDArray[np.int64]:
+    """A log with room for `needed` rows, the old content kept."""
+    if needed <= len(log):
+        return log
+    larger = np.empty((max(2 * len(log), needed), log.shape[1]), dtype=np.int64)
+    larger[: len(log)] = log
+    return larger
+
+
+@kernel
+def count_whole(memory: Memory, stream: int, number: int, now: int) -> None:
+    """Count the outputs of a pivot whose matches are whole classes, without making them."""
+    outputs = most_pairs(memory, stream, number)
+    if now >= memory.start:
+        memory.n_output += outputs
+        memory.value += outputs * memory.value_of_one
+
+
+@kernel
+def most_pairs(memory: Memory, stream: int, number: int) -> int:
+    """How many outputs a pivot can have at most: the product of the other streams' classes."""
+    outputs = 1
+    streams = memory.streams
+    for other in range(streams):
+        if other != stream:
+            outputs *= groups(memory)[number * streams + other].members
+    return outputs
+
+
+@kernel
+def most_combinations(streams: int, stream: int, picked: Ints) -> int:
+    """The same, from gathered partners."""
+    outputs = 1
+    for other in range(streams):
+        if other != stream:
+            outputs *= picked[other]
+    return outputs
+
+
+@kernel
+def gather(memory: Memory, stream: int, number: int, first_row: int, picks: Ints, picked: Ints) -> None:
+    """List the pivot's partners by stream: slots of tuples that were there before the instant, or all linked ones."""
+    streams = memory.streams
+    for other in range(streams):
+        picked[other] = 0
+        if other != stream and number >= 0:
+            slot = groups(memory)[number * streams + other].head
+            while slot >= 0:
+                if slots(memory)[slot].row < first_row:
+                    picks[other, picked[other]] = slot
+                    picked[other] += 1
+                slot = slots(memory)[slot].after
+
+
+@kernel
+def walk_pairs(
+    memory: Memory,
+    stream: int,
+    number: int,
+    time: int,
+    row: int,
+    expiry: int,
+    importance: float,
+    log: Ints,
+    logged: int,
+    keep: bool,
+) -> int:
+    """Make the outputs of a pivot among two streams, by walking the other one's class; the new length of the log, which has room."""
+    other = 1 - stream
+    objective = memory.objective
+    limit = NEVER if lanes(memory)[stream].in_rows else expiry
+    slot = groups(memory)[number * 2 + other].head
+    outputs = 0
+    value = 0.0
+    while slot >= 0:
+        latest = max(time, slots(memory)[slot].time)
+        if latest < limit and (lanes(memory)[other].in_rows or latest < slots(memory)[slot].expiry):
+            if keep:
+                log[logged, 0] = latest
+                log[logged, 1 + stream] = row
+                log[logged, 1 + other] = slots(memory)[slot].row
+                logged += 1
+            if latest >= memory.start:
+                outputs += 1
+                if objective > 0:
+                    folded = fold(objective, fold(objective, start(objective), importance), ranks(memory)[slot].importance)
+                    value += finish(objective, folded, 2)
+        slot = slots(memory)[slot].after
+    memory.n_output += outputs
+    memory.value += value if objective > 0 else outputs * memory.value_of_one
+    return logged
+
+
+@kernel
+def walk_combinations(
+    memory: Memory,
+    batch_stream: Ints,
+    batch_time: Ints,
+    batch_expiry: Ints,
+    batch_importance: Floats,
+    pivot: int,
+    next_row: int,
+    picks: Ints,
+    picked: Ints,
+    chosen: Ints,
+    log: Ints,
+    logged: int,
+    keep: bool,
+) -> int:
+    """Make the outputs of a pivot among any number of streams from gathered partners (negative: rows of the batch, ~position).
+
+    The new length of the log, which has room.
+    """
+    streams = memory.streams
+    objective = memory.objective
+    stream = batch_stream[pivot]
+    for other in range(streams):
+        chosen[other] = 0
+        if other != stream and picked[other] == 0:
+            return logged
+    done = False
+    while not done:
+        latest = batch_time[pivot]
+        limit = NEVER
+        folded = start(objective)
+        for member in range(streams):
+            if member == stream:
+                time, expiry, importance = batch_time[pivot], batch_expiry[pivot], batch_importance[pivot]
+            else:
+                pick = picks[member, chosen[member]]
+                if pick >= 0:
+                    time, expiry, importance = slots(memory)[pick].time, slots(memory)[pick].expiry, ranks(memory)[pick if objective > 0 else 0].importance
+                else:
+                    time, expiry, importance = batch_time[~pick], batch_expiry[~pick], batch_importance[~pick]
+            latest = max(latest, time)
+            if not lanes(memory)[member].in_rows:
+                limit = min(limit, expiry)
+            folded = fold(objective, folded, importance)
+        if latest < limit:
+            if keep:
+                log[logged, 0] = latest
+                for member in range(streams):
+                    if member == stream:
+                        log[logged, 1 + member] = next_row + pivot
+                    else:
+                        pick = picks[member, chosen[member]]
+                        log[logged, 1 + member] = slots(memory)[pick].row if pick >= 0 else next_row + ~pick
+                logged += 1
+            if latest >= memory.start:
+                memory.n_output += 1
+                memory.value += finish(objective, folded, streams) if objective > 0 else memory.value_of_one
+        done = True
+        for member in range(streams - 1, -1, -1):
+            if member != stream:
+                chosen[member] += 1
+                if chosen[member] < picked[member]:
+                    done = False
+                    break
+                chosen[member] = 0
+    return logged

@@ -1,0 +1,195 @@
+"""What is to be run: streams, windows, budget, predicate, objective and the rest, validated once and used by all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.core.budget import Budget
+from penstock.core.errors import PenstockError, choose
+from penstock.core.predicate import Predicate
+from penstock.core.trace import Ints
+from penstock.core.value import COUNT, Objective
+from penstock.core.window import Window, by_stream, check_names, parse_windows, whole
+
+STATS = ("whole", "window", "decayed", "given", "sketch")
+SWITCHES = {
+    "life-remaining": ("full", "less-one"),
+    "varying-window": ("arrival", "instant"),
+    "rand-newcomer": ("candidate", "safe"),
+    "dgl-init": ("importance", "simpprob"),
+    "mn": ("memory+arrivals", "memory"),
+    "rates": ("tick", "arrival"),
+}
+"""The ambiguities of the papers that can be read either way (readings.md); the first reading is the default."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A join under a budget: everything about a run but its policy and its rows.
+
+    >>> problem = Problem.of(("R", "S"), window=10, memory=4)
+    >>> problem.n_streams, problem.budget.most, problem.switch("mn")
+    (2, 4, 'memory+arrivals')
+    """
+
+    streams: tuple[str, ...]
+    windows: tuple[Window, ...]
+    budget: Budget
+    predicate: Predicate
+    objective: Objective
+    stats: str = "whole"
+    model: str = "buffered"
+    clock: str = "global"
+    lateness: Ints = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
+    start: float = -math.inf
+    seed: int = 0
+    alpha: float | None = None
+    beta: float | None = None
+    half_life: float | None = None
+    weights: tuple[float, float, float] = (1.0, 1.0, 0.0)
+    switches: Mapping[str, str] = field(default_factory=dict)
+    has_importance: bool = False
+    has_lifetime: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        streams: Sequence[str],
+        *,
+        window: Any,
+        memory: Any,
+        allocation: str = "variable",
+        predicate: Any = "=",
+        objective: Any = None,
+        stats: str = "whole",
+        model: str = "buffered",
+        clock: str = "global",
+        lateness: Any = 0,
+        start: Any = None,
+        seed: int = 0,
+        alpha: float | None = None,
+        beta: float | None = None,
+        half_life: float | None = None,
+        weights: Sequence[float] = (1.0, 1.0, 0.0),
+        switches: Mapping[str, str] | None = None,
+        has_importance: bool = False,
+        has_lifetime: bool = False,
+    ) -> Problem:
+        """Read and check every argument; each error names the argument, what it got and what would be right."""
+        if len(streams) < 2:
+            raise PenstockError(f"a join needs at least two streams, the trace has only {', '.join(streams) or 'none'}")
+        windows = parse_windows(window, streams)
+        if has_lifetime and any(w.kind == "rows" for w in windows):
+            raise PenstockError("window rows:C counts rows, which a column 'lifetime' in ticks cannot replace; leave one out")
+        if objective is None:
+            objective = "min" if has_importance else "count"
+        problem = cls(
+            streams=tuple(streams),
+            windows=windows,
+            budget=Budget.parse(memory, streams, allocation=allocation),
+            predicate=Predicate.parse(predicate),
+            objective=Objective.parse(objective),
+            stats=choose("stats", stats, STATS),
+            model=choose("model", model, ("buffered", "inplace")),
+            clock=choose("clock", clock, ("global", "streams")),
+            lateness=_lateness(lateness, streams),
+            start=-math.inf if start is None else float(whole(start, "start")),
+            seed=whole(seed, "seed"),
+            alpha=_positive(alpha, "alpha"),
+            beta=_positive(beta, "beta", zero=True),
+            half_life=_positive(half_life, "half_life"),
+            weights=_weights(weights),
+            switches=_switches(switches or {}),
+            has_importance=has_importance,
+            has_lifetime=has_lifetime,
+        )
+        if problem.stats == "sketch" and not problem.predicate.is_equality:
+            raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use whole, window or decayed")
+        return problem
+
+    @property
+    def n_streams(self) -> int:
+        """How many streams are joined."""
+        return len(self.streams)
+
+    @property
+    def priced_by_key(self) -> bool:
+        """Whether all tuples of one stream and key have the same p: equality, and outputs that are all worth the same."""
+        return self.predicate.is_equality and (
+            self.objective.code == COUNT or not self.has_importance or self.n_streams > 2
+        )
+
+    @property
+    def ages_in_order(self) -> bool:
+        """Whether, of two tuples of one stream, the earlier never outlives the later."""
+        return not self.has_lifetime and all(w.kind != "schedule" for w in self.windows)
+
+    @property
+    def steady(self) -> bool:
+        """Whether outputs are all worth the same, so that they can be counted without looking at importances."""
+        return self.objective.code == COUNT or not self.has_importance
+
+    def switch(self, name: str) -> str:
+        """The reading chosen for one of `SWITCHES`."""
+        return self.switches.get(name, SWITCHES[name][0])
+
+    def require_bounded(self, policy: str) -> None:
+        """Refuse a policy that needs to know when tuples leave."""
+        for name, window in zip(self.streams, self.windows, strict=True):
+            if not window.bounded and not self.has_lifetime:
+                raise PenstockError(f"policy {policy!r} needs a window that tuples leave, stream {name} has {window.kind!r}")
+
+    def ageing(self) -> float:
+        """The half-life of decayed statistics: given, else the longest window."""
+        if self.half_life is not None:
+            return self.half_life
+        if any(not w.bounded or w.kind == "rows" for w in self.windows):
+            raise PenstockError("half_life must be given where a window is not a length of time, got none")
+        return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
+
+
+def _lateness(spec: Any, streams: Sequence[str]) -> Ints:
+    if isinstance(spec, str) and "=" in spec:
+        spec = by_stream(spec, "lateness")
+    if isinstance(spec, Mapping):
+        check_names(spec, streams, "lateness")
+        values = [whole(spec[name], f"lateness of {name}") for name in streams]
+    else:
+        values = [whole(spec, "lateness")] * len(streams)
+    if min(values) < 0 or max(values) >= 1 << 60:
+        raise PenstockError(f"lateness must be a number of ticks >= 0, got {min(values) if min(values) < 0 else max(values)}")
+    return np.array(values, dtype=np.int64)
+
+
+def _positive(value: float | None, name: str, *, zero: bool = False) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (0 < number < math.inf or (zero and number == 0)):
+        raise PenstockError(f"{name} must be a {'number >= 0' if zero else 'positive number'}, got {value!r}")
+    return number
+
+
+def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
+    try:
+        importance, matches, time = (float(w) for w in weights)
+    except (TypeError, ValueError):
+        raise PenstockError(f"weights must be three numbers (importance, mn, time), got {weights!r}") from None
+    if not all(map(math.isfinite, (importance, matches, time))):
+        raise PenstockError(f"weights must be finite, got {weights!r}")
+    return importance, matches, time
+
+
+def _switches(switches: Mapping[str, str]) -> dict[str, str]:
+    for name, value in switches.items():
+        choose("switch", name, SWITCHES)
+        choose(f"switch {name}", value, SWITCHES[name])
+    return dict(switches)

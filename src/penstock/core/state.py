@@ -1,0 +1,167 @@
+"""The state of the compiled engine: one record of numbers and addresses, and views of the arrays behind the addresses.
+
+Compiled functions take this one record, by reference. Handing them some twenty arrays instead costs a kilobyte of arguments
+per call and made the loop forty times slower (docs/decisions/0003). `allocate` makes the arrays; who keeps them keeps the record alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+Memory = Any
+"""A record of HANDLE, as compiled and plain functions see it."""
+
+LANE = np.dtype(  # a stream
+    [
+        ("seen", "i8"),  # largest time
+        ("arrivals", "i8"),  # rows so far
+        ("clock", "i8"),  # what scores compare expiries with: now, or the rows so far
+        ("held", "i8"),  # tuples in memory
+        ("ceiling", "i8"),  # largest expiry in the chain of arrivals
+        ("drawable", "i8"),  # rand: tuples in `draws`
+        ("offset", "f8"),  # dgl: what all tuples have lost so far
+        ("length", "f8"),  # of the window
+        ("lateness", "i8"),
+        ("pool", "i8"),
+        ("in_rows", "i8"),  # the window counts rows
+        ("oldest", "i4"),  # chain of arrivals
+        ("newest", "i4"),
+    ],
+    align=True,
+)
+SLOT = np.dtype(  # a tuple: one cache line
+    [
+        ("time", "i8"),
+        ("row", "i8"),
+        ("expiry", "i8"),
+        ("mark", "i8"),  # fifo: the instant of arrival; rand: the position in `draws`
+        ("key_of", "i4"),
+        ("before", "i4"),  # chain of the class
+        ("after", "i4"),
+        ("older", "i4"),  # chain of arrivals
+        ("newer", "i4"),
+        ("place", "i4"),  # position in `stragglers`, -1 if none
+        ("weight", "i4"),  # bytes
+        ("stream", "i1"),
+        ("ground", "i1"),  # dgl: at the floor
+    ],
+    align=True,
+)
+RANK = np.dtype(  # the rest of a tuple, where the policy or the objective needs it
+    [
+        ("importance", "f8"),
+        ("score", "f8"),  # the part of the rank that orders a class
+        ("child", "i4"),  # pairing heap
+        ("sibling", "i4"),
+        ("parent", "i4"),
+    ],
+    align=True,
+)
+GROUP = np.dtype(  # a class: the tuples of one stream with one key
+    [
+        ("price", "f8"),
+        ("head", "i4"),
+        ("tail", "i4"),
+        ("members", "i4"),
+        ("top", "i4"),  # root of the pairing heap
+        ("floor", "i4"),  # dgl: root of the heap of tuples at the floor
+        ("gained", "i4"),  # dgl: the last instant in which the class gained (modulo 2**31)
+    ],
+    align=True,
+)
+ARRAYS: dict[str, Any] = {
+    "lanes": LANE,  # by stream
+    "pools": np.int64,  # rows or bytes in use, by pool
+    "slots": SLOT,
+    "ranks": RANK,  # by slot
+    "stragglers": np.int32,
+    "draws": np.int32,  # rand: live slots, densely, by stream
+    "keys": np.int64,  # by key number
+    "table": np.int32,  # hash table of key numbers, -1 where empty
+    "groups": GROUP,  # by key number and stream
+    "stale": np.int8,  # by class: its price is to be counted again
+    "stale_queue": np.int32,
+    "tree": np.int32,  # tournaments of classes, by stream
+    "due": np.int64,  # when a node of a tournament must be looked at again
+    "stack": np.int32,
+    "fresh": np.int32,  # slots of this instant's arrivals
+}
+RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
+    "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
+    "weighted", "tied",
+)  # fmt: skip
+WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
+LINKS = ("free", "live", "live_keys", "free_key", "n_stragglers", "n_stale", "leaves")  # how tuples are linked
+COUNTS = (
+    "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
+    "random1", "random2",
+)  # fmt: skip
+SUMS = ("value", "importance_seen", "toll")
+HANDLE = np.dtype(
+    [(name, "i8") for name in RULES + LINKS + COUNTS]
+    + [(name, "f8") for name in WEIGHTS + SUMS]
+    + [(f"{name}_{part}", "i8") for name in ARRAYS for part in ("at", "size")],
+    align=True,
+)
+
+
+def attach(arrays: dict[str, Any]) -> Memory:
+    """A record that points to these arrays."""
+    record = np.zeros(1, dtype=HANDLE).view(np.recarray)[0]
+    for name, array in arrays.items():
+        record[f"{name}_at"] = array.ctypes.data
+        record[f"{name}_size"] = len(array)
+    return record
+
+
+_views: dict[tuple[str, int, int], Any] = {}
+
+
+def _viewer(name: str, dtype: Any) -> Any:
+    """A function from a record to the array that it points to under `name`, for compiled and for plain code."""
+    dtype = np.dtype(dtype)
+
+    def plain(memory: Memory) -> Any:
+        where = (name, int(memory[f"{name}_at"]), int(memory[f"{name}_size"]))
+        if where not in _views:
+            raw = (ctypes.c_char * (where[2] * dtype.itemsize)).from_address(where[1])
+            view = np.frombuffer(raw, dtype=dtype)
+            _views[where] = view.view(np.recarray) if dtype.names else view
+        return _views[where]
+
+    if numba.config.DISABLE_JIT:
+        return plain
+    element = numba.from_dtype(dtype)
+    array = types.Array(element, 1, "C")
+
+    @intrinsic
+    def compiled(typing_context: Any, record: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = context.get_value_type(types.int64)
+            base = arguments[0]
+            address, size = (
+                builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_{part}"), word))
+                for part in ("at", "size")
+            )
+            out = arrayobj.make_array(array)(context, builder)
+            width = context.get_constant(types.intp, dtype.itemsize)
+            data = builder.inttoptr(address, context.get_data_type(element).as_pointer())
+            arrayobj.populate_array(out, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+            return out._getvalue()
+
+        return array(record), generate
+
+    return compiled
+
+
+lanes, pools, slots, ranks, stragglers, draws, keys, table, groups, stale, stale_queue, tree, due, stack, fresh = (
+    _viewer(name, dtype) for name, dtype in ARRAYS.items()
+)

@@ -1,0 +1,221 @@
+"""The same steps, one instant at a time in NumPy, for what cannot be compiled: a user's policy, predicate or value, any theta join.
+
+It rescans memory at every instant, as the papers do: O(memory) per instant where fast.py needs O(log memory).
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.batch import Batch
+from penstock.core.budget import OVERHEAD
+from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
+from penstock.core.errors import PenstockError
+from penstock.core.fast import check_order
+from penstock.core.problem import Problem
+from penstock.core.trace import Ints
+from penstock.core.view import View, match
+from penstock.core.window import DEAD, NEVER, expiries
+
+Columns = dict[str, NDArray[Any]]
+
+
+class StepwiseEngine:
+    """Plays batches instant by instant; see `penstock.core.engine`."""
+
+    def __init__(self, problem: Problem, policy: Policy, statistics: Statistics, keep: Keep) -> None:
+        self.problem, self.policy, self.statistics, self.keep = problem, policy, statistics, keep
+        n = problem.n_streams
+        self.totals = Totals()
+        self.memory: Columns | None = None
+        self.now, self.origin, self.instant, self.importance_seen = -NEVER, 0, 0, 0.0
+        self.seen = np.full(n, -NEVER, dtype=np.int64)
+        self.arrivals = np.zeros(n, dtype=np.int64)
+
+    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+        """Play the next rows."""
+        if not len(batch):
+            return Played.join([], self.problem.n_streams)
+        check_order(self.problem, batch.time, self.now)
+        if self.totals.n_input == 0:
+            self.origin = int(batch.time[0])
+        columns = self._columns(batch)
+        if self.memory is None:
+            self.memory = {name: column[:0] for name, column in columns.items()}
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(batch.time)) + 1, [len(batch)]])
+        parts = []
+        for begin, end in itertools.pairwise(starts):
+            parts.append(self._instant({name: column[begin:end] for name, column in columns.items()}))
+            if progress:
+                progress(int(end - begin))
+        return Played.join(parts, self.problem.n_streams)
+
+    def snapshot(self) -> bytes:
+        """The state between two batches."""
+        state = dict(vars(self))
+        for name in ("problem", "statistics", "keep", "policy"):
+            del state[name]
+        return pickle.dumps((state, self.statistics.snapshot(), vars(self.policy)))
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a snapshot."""
+        mine, statistics, policy = pickle.loads(state)
+        vars(self).update(mine)
+        self.statistics.restore(statistics)
+        vars(self.policy).update(policy)
+
+    def _columns(self, batch: Batch) -> Columns:
+        problem, size = self.problem, len(batch)
+        expiry = expiries(
+            problem.windows, batch.stream, batch.time, batch.lifetime, self.arrivals,
+            instantly=problem.switch("varying-window") == "instant",
+        )  # fmt: skip
+        row = np.arange(size) + self.totals.n_input
+        return {
+            "stream": batch.stream,
+            "time": batch.time,
+            "row": row,
+            "expiry": expiry,
+            "key": np.where((batch.key < 0) | (expiry == DEAD), -1 - row, batch.key),
+            "importance": np.ones(size) if batch.importance is None else batch.importance,
+            "weight": batch.size + OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(size, np.int64),
+            "price": np.zeros(size) if batch.price is None else batch.price,
+            "values": batch.key[:, None] if batch.values is None else batch.values,
+            "rates": np.zeros((size, problem.n_streams)),
+            "arrived": np.zeros(size, np.int64),
+            "produced": np.zeros(size, np.int64),
+            "produced_value": np.zeros(size),
+            "memo": np.zeros(size),
+        }
+
+    def _instant(self, new: Columns) -> Played:
+        problem, n = self.problem, self.problem.n_streams
+        assert self.memory is not None
+        time = int(new["time"][0])
+        self.now, self.instant = max(self.now, time), self.instant + 1
+        np.add.at(self.arrivals, new["stream"], 1)
+        np.maximum.at(self.seen, new["stream"], time)
+        self.importance_seen += float(new["importance"].sum())
+        new["arrived"] = np.full(len(new["time"]), self.instant)
+        in_rows = np.array([w.kind == "rows" for w in problem.windows])
+        clock = np.where(in_rows, self.arrivals, self.now)
+        horizon = self.now if problem.clock == "global" else self._horizon()
+        bound = np.where(in_rows, self.arrivals, horizon)
+        late = int(np.count_nonzero((new["expiry"] <= horizon) & ~in_rows[new["stream"]]))
+
+        gone = self.memory["expiry"] <= bound[self.memory["stream"]]
+        expired = self.memory["row"][gone]
+        memory = _pick(self.memory, ~gone)
+
+        candidates = {name: np.concatenate([memory[name], new[name]]) for name in memory}
+        before = np.arange(len(memory["time"]))
+        arrivals = np.arange(len(memory["time"]), len(candidates["time"]))
+        outputs, value = np.empty((0, n + 1), np.int64), 0.0
+        if problem.model == "buffered":
+            outputs, value = self._join(candidates, before, arrivals, in_rows)
+
+        seen = self.totals.n_input + len(new["time"])
+        view = View(problem, self.statistics, candidates, self.now, clock, self.instant, outputs, self.importance_seen / seen, self.origin)
+        self.statistics.arrive(view)
+        scores = np.asarray(self.policy.score(view), dtype=np.float64)
+        if scores.shape != (len(view),) or np.isnan(scores).any():
+            raise PenstockError(f"policy {self.policy.name!r} must return one number per candidate ({len(view)}), got {scores!r}")
+        order = np.lexsort((view.row, view.stream, view.time, *reversed(self.policy.ties(view)), scores))
+
+        pushed_out = in_rows[candidates["stream"]] & (candidates["expiry"] <= bound[candidates["stream"]])
+        expired = np.concatenate([expired, candidates["row"][pushed_out]])
+        stay = ~pushed_out
+        sheds = self._shed(candidates, order, stay)
+        if problem.model == "inplace":
+            outputs, value = self._join(candidates, before[stay[before]], arrivals, in_rows)
+        self.memory = _pick(candidates, stay)
+
+        held = np.bincount(self.memory["stream"], minlength=n)
+        counted = outputs[:, 0] >= problem.start
+        self.totals = replace(
+            self.totals,
+            n_input=seen,
+            n_output=self.totals.n_output + int(counted.sum()),
+            value=self.totals.value + value,
+            n_shed=self.totals.n_shed + len(sheds),
+            n_expired=self.totals.n_expired + len(expired),
+            n_late=self.totals.n_late + late,
+            peak_memory=max(self.totals.peak_memory, int(self.memory["weight"].sum())),
+            retained=len(self.memory["time"]),
+        )
+        rows = self.memory["row"]
+        return Played(
+            outputs if self.keep.outputs else outputs[:0],
+            sheds if self.keep.sheds else sheds[:0],
+            expired if self.keep.expired else expired[:0],
+            np.stack([np.full(len(rows), self.instant), rows], axis=1) if self.keep.retained else np.empty((0, 2), np.int64),
+            np.array([[time, *held]]) if self.keep.series else np.empty((0, n + 1), np.int64),
+        )
+
+    def _horizon(self) -> int:
+        return -NEVER if (self.seen == -NEVER).any() else int((self.seen - self.problem.lateness).min())
+
+    def _join(self, columns: Columns, before: Ints, arrivals: Ints, in_rows: NDArray[np.bool_]) -> tuple[Ints, float]:
+        """Every combination with at least one arrival, each at its last arrival; and what those that count are worth."""
+        problem, n = self.problem, self.problem.n_streams
+        stream, time, row = columns["stream"], columns["time"], columns["row"]
+        limit = np.where(in_rows[stream], NEVER, columns["expiry"])
+        outputs: list[list[int]] = []
+        total = 0.0
+        for number, pivot in enumerate(arrivals):
+            others = np.concatenate([before, arrivals[:number]])
+            fitting: list[Ints] = []
+            for i in range(n):
+                mine = others[stream[others] == i]
+                if i == stream[pivot]:
+                    fitting.append(np.array([pivot]))
+                else:
+                    fitting.append(mine[self._matching(columns, np.array([pivot]), mine, int(stream[pivot]), i)[0]])
+            for members in itertools.product(*fitting):
+                latest = int(max(time[list(members)]))
+                if latest >= limit[list(members)].min() or not self._all_match(columns, members, int(stream[pivot])):
+                    continue
+                value = problem.objective.of([float(columns["importance"][m]) for m in members])
+                outputs.append([latest, *(int(row[m]) for m in members)])
+                columns["produced"][list(members)] += 1
+                columns["produced_value"][list(members)] += value
+                if latest >= problem.start:
+                    total += value
+        return np.array(outputs, dtype=np.int64).reshape(-1, n + 1), total
+
+    def _matching(self, columns: Columns, left: Ints, right: Ints, i: int, j: int) -> NDArray[np.bool_]:
+        sides = (left, right) if i < j else (right, left)
+        found = match(self.problem, *(columns[name][side] for side in sides for name in ("key", "values")))
+        return found if i < j else found.T
+
+    def _all_match(self, columns: Columns, members: tuple[Any, ...], pivot: int) -> bool:
+        """For more than two streams: whether the partners match each other too."""
+        rest = [i for i in range(len(members)) if i != pivot]
+        return all(
+            self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0]
+            for i, j in itertools.combinations(rest, 2)
+        )
+
+    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_]) -> Ints:
+        """Take the lowest ranks out of `stay` until every pool is within its budget; their rows, in order."""
+        budget = self.problem.budget
+        step = max(0, int(np.searchsorted(budget.times, self.now, side="right")) - 1)
+        sheds: list[int] = []
+        for which, cap in enumerate(budget.caps[step]):
+            mine = order[stay[order] & (budget.pool[columns["stream"][order]] == which)]
+            weight = columns["weight"][mine]
+            left = weight.sum() - np.cumsum(weight)
+            excess = 0 if weight.sum() <= cap else int(np.argmax(left <= cap)) + 1
+            stay[mine[:excess]] = False
+            sheds += columns["row"][mine[:excess]].tolist()
+        return np.array(sheds, dtype=np.int64)
+
+
+def _pick(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
+    return {name: column[chosen] for name, column in columns.items()}

@@ -1,0 +1,120 @@
+"""What a policy sees when it scores: the candidates of one instant, as columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+
+if TYPE_CHECKING:
+    from penstock.core.engine import Statistics
+
+Bools = NDArray[np.bool_]
+
+
+class View:
+    """The candidates (memory after expiry, then this instant's arrivals), each attribute one value per candidate.
+
+    `stream`, `time`, `row`, `importance`, `arrived` (number of the instant), `expiry`, `new` (arrived in this instant), `remaining` (life
+    left), `mn`, `p`, `matched` (a matching arrival of another stream is in this instant), `produced` and `produced_value` (outputs
+    it took part in so far), `memo` (a number per tuple that the policy may keep: write to `view.memo[:]`). Beside them `now`, `problem`,
+    `instant`, and `outputs`, the outputs of this instant (time, row per stream).
+    """
+
+    def __init__(
+        self, problem: Problem, statistics: Statistics, columns: dict[str, NDArray[Any]], now: int, clock: Ints, instant: int,
+        outputs: Ints, mean_importance: float, origin: int,
+    ) -> None:  # fmt: skip
+        self.problem, self.now, self.clock, self.instant, self.outputs = problem, now, clock, instant, outputs
+        self.mean_importance, self.origin = mean_importance, origin
+        self.stream: Ints = columns["stream"]
+        self.time: Ints = columns["time"]
+        self.row: Ints = columns["row"]
+        self.expiry: Ints = columns["expiry"]
+        self.importance: Floats = columns["importance"]
+        self.arrived: Ints = columns["arrived"]
+        self.price: Floats = columns["price"]
+        self.rates: Floats = columns["rates"]
+        self.produced: Ints = columns["produced"]
+        self.produced_value: Floats = columns["produced_value"]
+        self.memo: Floats = columns["memo"]
+        self.key: Ints = columns["key"]
+        self.values: NDArray[Any] = columns["values"]
+        self.new: Bools = self.arrived == instant
+        self._statistics = statistics
+        self._matrices: dict[tuple[int, int], Bools] = {}
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @cached_property
+    def remaining(self) -> Ints:
+        """The ticks (or rows) until each candidate leaves its window, not below 0."""
+        less = self.problem.switch("life-remaining") == "less-one"
+        return np.maximum(self.expiry - self.clock[self.stream] - less, 0)
+
+    @cached_property
+    def mn(self) -> Floats:
+        """The number of matches of each candidate in the other streams (their product, for more than two streams)."""
+        return self.over_partners(lambda _x, _y, matches: matches.sum(axis=0))
+
+    @cached_property
+    def p(self) -> Floats:
+        """p of each candidate, from the statistics of the run."""
+        return self._statistics.prices(self)
+
+    @cached_property
+    def matched(self) -> Bools:
+        """Whether an arrival of another stream in this instant matches."""
+        out = np.zeros(len(self), dtype=bool)
+        for i in range(self.problem.n_streams):
+            for j in range(self.problem.n_streams):
+                if i != j:
+                    out[self.of(i)] |= self.matches(j, i)[self.new[self.of(j)]].any(axis=0)
+        return out
+
+    def of(self, stream: int) -> Ints:
+        """The positions of a stream's candidates."""
+        return np.flatnonzero(self.stream == stream)
+
+    def matches(self, i: int, j: int) -> Bools:
+        """Which candidates of stream `i` (rows) match which of stream `j` (columns)."""
+        if (i, j) not in self._matrices:
+            low, high = min(i, j), max(i, j)
+            found = match(self.problem, self.key[self.of(low)], self.values[self.of(low)], self.key[self.of(high)], self.values[self.of(high)])
+            self._matrices[low, high], self._matrices[high, low] = found, found.T
+        return self._matrices[i, j]
+
+    def partners(self, stream: int) -> Ints:
+        """The candidates of a stream that count as matches (switch `mn`)."""
+        mine = self.of(stream)
+        return mine[~self.new[mine]] if self.problem.switch("mn") == "memory" else mine
+
+    def over_partners(self, total: Any) -> Floats:
+        """For each candidate x the product, over the other streams, of total(x's, partners, matches)."""
+        out = np.ones(len(self))
+        for i in range(self.problem.n_streams):
+            mine = self.of(i)
+            for j in range(self.problem.n_streams):
+                if i != j and len(mine):
+                    chosen = self.partners(j)
+                    matches = self.matches(j, i)[np.isin(self.of(j), chosen)]
+                    out[mine] *= total(mine, chosen, matches)
+        return out
+
+
+def match(problem: Problem, low_key: Ints, low: NDArray[Any], high_key: Ints, high: NDArray[Any]) -> Bools:
+    """The match matrix of two sets of keys; negative key numbers match nothing."""
+    if problem.predicate.is_equality:
+        found = low_key[:, None] == high_key[None, :]
+    else:
+        found = np.zeros((len(low_key), len(high_key)), dtype=bool)
+        some, others = np.flatnonzero(low_key >= 0), np.flatnonzero(high_key >= 0)
+        if len(some) and len(others):
+            found[np.ix_(some, others)] = problem.predicate.matrix(low[some], high[others])
+    return found & (low_key >= 0)[:, None] & (high_key >= 0)[None, :]

@@ -1,0 +1,1 @@
+"""Experiments: what is measured, and how it is drawn. The only place that imports a plotting library."""

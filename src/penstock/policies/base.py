@@ -1,0 +1,50 @@
+"""The contract of a policy: a score per candidate, tie-breaks, and, if there is one, a compiled form.
+
+A policy of your own needs `name` and `score` alone:
+
+    class Freshest(Policy):
+        name = "freshest-useful"
+
+        def score(self, view):
+            return view.produced_value + view.remaining / 1000
+
+    penstock.simulate(trace, window=100, memory=50, policy=Freshest())
+
+It sees the candidates of an instant (`penstock.core.view.View`), among them what each has produced so far and, in `view.outputs`, the
+outputs just made; it may keep state in its own attributes or, per tuple, in `view.memo`.
+"""
+
+from __future__ import annotations
+
+from penstock.core.engine import Ranking
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats
+from penstock.core.view import View
+
+
+class Policy:
+    """Decides who leaves; low scores first. Subclass it, or write any object with the same methods.
+
+    >>> Policy().ranking(Problem.of(("R", "S"), window=10, memory=4)) is None
+    True
+    """
+
+    name: str = "policy"
+    summary: str = ""
+    needs: str = ""
+    paper: str = ""
+
+    def score(self, view: View) -> Floats:
+        """The score of every candidate."""
+        raise NotImplementedError(f"policy {self.name!r} has no method score(view)")
+
+    def ties(self, view: View) -> tuple[Floats, ...]:
+        """Tie-breaks between equal scores, before age (low leaves first)."""
+        return ()
+
+    def ranking(self, problem: Problem) -> Ranking | None:
+        """The compiled form; None plays the policy step by step."""
+        return None
+
+    def check(self, problem: Problem) -> None:
+        """Refuse problems that the policy is not defined for."""

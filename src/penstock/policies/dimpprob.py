@@ -1,0 +1,31 @@
+"""`dimpprob`: importance times the matches that are there now (Ojewole 4.3, Towne 3.2)."""
+
+from __future__ import annotations
+
+from penstock.core.engine import Ranking
+from penstock.core.problem import Problem
+from penstock.core.ranking import FROM_IMPORTANCE, MATCHES, SCORE_TIMES_PRICE
+from penstock.core.trace import Floats
+from penstock.core.view import View
+from penstock.policies.base import Policy
+
+
+class DimpProb(Policy):
+    """Score: importance * mn, recomputed each instant. Tie-break: importance (equal scores and importances have equal mn)."""
+
+    name = "dimpprob"
+    summary = "the least importance x matches now leaves first"
+    needs = "importance"
+    paper = "Ojewole 4.3"
+
+    def score(self, view: View) -> Floats:
+        """Importance times mn."""
+        return view.importance * view.mn
+
+    def ties(self, view: View) -> tuple[Floats, ...]:
+        """Importance."""
+        return (view.importance,)
+
+    def ranking(self, problem: Problem) -> Ranking:
+        """Inside a class all share mn, so importance orders it; mn orders the classes."""
+        return Ranking(SCORE_TIMES_PRICE, MATCHES, FROM_IMPORTANCE, ties=True)

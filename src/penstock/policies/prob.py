@@ -1,0 +1,46 @@
+"""`prob`: keep what is likely to find partners (Das 4.2.1; 6.2 for other predicates and values)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.engine import Ranking
+from penstock.core.problem import Problem
+from penstock.core.ranking import MATCHES, PRICE, RATES, SCORE
+from penstock.core.trace import Floats
+from penstock.core.view import View
+from penstock.policies.base import Policy
+
+
+class Prob(Policy):
+    """Score: p, the expected number (or value) of matching partner arrivals per tick.
+
+    >>> from penstock.simulate import simulate
+    >>> from penstock.core.trace import Trace
+    >>> trace = Trace.from_streams(R="abaa", S="baba")
+    >>> simulate(trace, window=3, memory=2, policy="prob").n_output
+    3
+    """
+
+    name = "prob"
+    summary = "the least likely to find a partner leaves first"
+    needs = "stats"
+    paper = "Das 4.2.1"
+
+    def score(self, view: View) -> Floats:
+        """p."""
+        return view.p
+
+    def ranking(self, problem: Problem) -> Ranking | None:
+        """By class where p depends on stream and key alone; by row where it is fixed; else step by step."""
+        if problem.priced_by_key:
+            return Ranking(PRICE, MATCHES if problem.stats == "window" else RATES)
+        if problem.stats in ("whole", "given"):
+            return Ranking(SCORE, column=_price)
+        return None
+
+
+def _price(batch: Batch, origin: int) -> Floats:
+    assert batch.price is not None
+    return np.ascontiguousarray(batch.price)

@@ -1,0 +1,51 @@
+"""The table of policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.errors import PenstockError, choose
+from penstock.core.problem import Problem
+from penstock.policies.additive import Additive
+from penstock.policies.base import Policy
+from penstock.policies.dgl import Dgl
+from penstock.policies.dimpprob import DimpProb
+from penstock.policies.elife import Elife
+from penstock.policies.fifo import Fifo
+from penstock.policies.life import Life
+from penstock.policies.prob import Prob
+from penstock.policies.rand import Rand
+from penstock.policies.simp import Simp
+from penstock.policies.simpprob import SimpProb
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (Rand, Fifo, Prob, Life, Elife, Simp, SimpProb, DimpProb, Dgl, Additive)
+}
+
+
+def open_policy(spec: Any, problem: Problem) -> Policy:
+    """A policy by name, or the user's own object; refused where it is not defined for the problem.
+
+    >>> open_policy("prob", Problem.of(("R", "S"), window=10, memory=4)).name
+    'prob'
+    """
+    if isinstance(spec, str):
+        policy = POLICIES[choose("policy", spec, POLICIES)]()
+    elif isinstance(spec, Policy):
+        policy = spec
+    elif callable(getattr(spec, "score", None)):
+        policy = _adopt(spec)
+    else:
+        raise PenstockError(f"policy must be a name or an object with a method score(view), got {spec!r}")
+    policy.check(problem)
+    return policy
+
+
+def _adopt(spec: Any) -> Policy:
+    """A stranger's object with the methods it has, and the defaults for those it has not."""
+    adopted = Policy()
+    adopted.name = str(getattr(spec, "name", type(spec).__name__))
+    for method in ("score", "ties", "check"):
+        if callable(getattr(spec, method, None)):
+            setattr(adopted, method, getattr(spec, method))
+    return adopted

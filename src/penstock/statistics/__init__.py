@@ -1,0 +1,1 @@
+"""Where probabilities come from: `whole`, `window`, `decayed`, `given`, `sketch` (design 3)."""

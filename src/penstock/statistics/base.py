@@ -1,0 +1,33 @@
+"""What all sources of probabilities share: by default they know nothing and keep no state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.trace import Floats
+from penstock.core.view import View
+
+
+class Source:
+    """A source of probabilities (`penstock.core.engine.Statistics`)."""
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+        """No rates: the engine counts for itself."""
+        raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
+
+    def arrive(self, view: View) -> None:
+        """Nothing to note."""
+
+    def prices(self, view: View) -> Floats:
+        """p of every candidate, as it was fixed when its row was read."""
+        return np.asarray(view.price)
+
+    def snapshot(self) -> dict[str, Any]:
+        """No state."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """No state."""

@@ -1,0 +1,226 @@
+"""Statistics `decayed`: every arrival counts, shed ones too, and loses half its weight in every half-life.
+
+Weights are taken *forward*: an arrival at time u weighs 2 ** ((u - origin) / half-life) for good, so sums grow only by arrivals and the
+order of keys changes only where something arrived. When the exponent grows large, the origin moves by whole half-lives, which
+divides every sum by the same power of two, exactly; sums that vanish with it are forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.batch import Batch
+from penstock.core.compiled import kernel
+from penstock.core.memory import place_of
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+from penstock.core.view import View, match
+from penstock.statistics.base import Source
+
+BITS = 42
+"""Significant bits of a sum when it is compared: sums that are equal on paper are then equal (docs/decisions/0001)."""
+_MOVE, _LIMIT = 512, 960  # exponents: the origin moves beyond the first, and no segment of rows passes the second
+
+
+@kernel
+def rounded(x: float) -> float:
+    """`x` to BITS significant bits."""
+    if x == 0.0:
+        return 0.0
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(np.rint(math.ldexp(mantissa, BITS)), exponent - BITS)
+
+
+class Forward:
+    """The clock of forward weights: exponents relative to an origin that moves by whole half-lives."""
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = half_life
+        self.origin: int | None = None
+        self.moved = 0
+
+    def exponents(self, time: Ints) -> Floats:
+        """The base-2 logarithm of the weight of arrivals at these times."""
+        if self.origin is None:
+            self.origin = int(time[0])
+        return (time - self.origin) / self.half_life - self.moved
+
+    def segment(self, time: Ints) -> tuple[int, float]:
+        """How many rows can be weighed before the origin must move, and the factor of a move that is due now."""
+        exponents = self.exponents(time)
+        factor = 1.0
+        if exponents[0] > _MOVE:
+            steps = int(exponents[0])
+            self.moved += steps
+            factor = math.ldexp(1.0, -steps)
+            exponents = exponents - steps
+        beyond = np.flatnonzero(exponents > _LIMIT)
+        return (int(beyond[0]) if len(beyond) else len(time)), factor
+
+    def snapshot(self) -> dict[str, Any]:
+        """The position of the clock."""
+        return {"clock": np.array([0 if self.origin is None else self.origin, self.moved, self.origin is not None])}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Set the clock."""
+        origin, moved, known = (int(v) for v in state["clock"])
+        self.origin, self.moved = (origin if known else None), moved
+
+
+class Decayed(Source):
+    """Exact decayed counts by key.
+
+    >>> source = Decayed(Problem.of(("R", "S"), window=10, memory=4))
+    >>> batch = Batch(*(np.array(c) for c in ([0, 1, 0], [0, 10, 10], [5, 5, 5])))
+    >>> source.rates(batch, 0)[0].tolist()
+    [[1.0, 0.0], [3.0, 2.0], [3.0, 2.0]]
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.forward = Forward(problem.ageing())
+        self.known = np.full(64, -1, dtype=np.int64)
+        self.sums = np.zeros((64, problem.n_streams))
+        self.history: list[tuple[NDArray[Any], ...]] = []
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+        """The decayed count of each row's key in each stream, its instant included, in forward weights."""
+        span, factor = self.forward.segment(batch.time[begin:])
+        if factor != 1.0:
+            self.sums *= factor
+            self._resize(len(self.known))
+        stop = begin + span
+        weight = np.exp2(self.forward.exponents(batch.time[begin:stop]))
+        rates = np.zeros((span, self.problem.n_streams))
+        at = 0
+        while at < span:
+            part = slice(begin, stop)
+            at = _count(self.known, self.sums, batch.stream[part], batch.time[part], batch.key[part], weight, rates, at)
+            if at < span:
+                self._resize(2 * len(self.known))
+        return rates, stop, factor
+
+    def arrive(self, view: View) -> None:
+        """Weigh the arrivals, and add them to the sums of the candidates that they match."""
+        new = np.flatnonzero(view.new)
+        _, factor = self.forward.segment(view.time[new])
+        if factor != 1.0:
+            view.rates *= factor
+            self.history = [(*columns[:-1], columns[-1] * factor) for columns in self.history]
+        weight = np.exp2(self.forward.exponents(view.time[new]))
+        self.history.append((view.stream[new], view.key[new], view.values[new], view.importance[new], weight))
+        old = np.flatnonzero(~view.new)
+        view.rates[old] += self._weigh(view, old, self.history[-1])
+        stream, key, values, importance, weights = (np.concatenate(c) for c in zip(*self.history, strict=True))
+        kept = weights > 0
+        self.history = [(stream[kept], key[kept], values[kept], importance[kept], weights[kept])]
+        view.rates[new] = self._weigh(view, new, self.history[0])
+
+    def prices(self, view: View) -> Floats:
+        """The product over the partners of their decayed counts (or values) that match."""
+        out = np.ones(len(view))
+        for i in range(self.problem.n_streams):
+            for j in range(self.problem.n_streams):
+                if i != j:
+                    mine = view.of(i)
+                    out[mine] *= np.array([rounded(float(x)) for x in view.rates[mine, j]])
+        return out
+
+    def _weigh(self, view: View, chosen: Ints, arrivals: tuple[NDArray[Any], ...]) -> Floats:
+        """For each chosen candidate and each stream, the weight (times value) of the arrivals that match it."""
+        problem, n = self.problem, self.problem.n_streams
+        stream, key, values, importance, weight = arrivals
+        out = np.zeros((len(chosen), n))
+        for i in range(n):
+            mine = np.flatnonzero(view.stream[chosen] == i)
+            for j in range(n):
+                theirs = np.flatnonzero(stream == j)
+                if i == j or not len(mine) or not len(theirs):
+                    continue
+                x = chosen[mine]
+                sides = ((view.key[x], view.values[x]), (key[theirs], values[theirs]))
+                low, high = sides if i < j else sides[::-1]
+                found = match(problem, *low, *high)
+                worth: Any = 1.0
+                if not problem.priced_by_key and n == 2:
+                    pair = (view.importance[x], importance[theirs])
+                    a, b = pair if i < j else pair[::-1]
+                    worth = problem.objective.pairs(a[:, None], b[None, :])
+                total = (found * worth).T if i < j else found * worth
+                out[mine, j] = (total * weight[theirs][:, None]).sum(axis=0)
+        return out
+
+    def _resize(self, size: int) -> None:
+        """Rebuild the hash table, without the sums that have vanished."""
+        known, sums = self.known, self.sums
+        self.known = np.full(size, -1, dtype=np.int64)
+        self.sums = np.zeros((size, self.problem.n_streams))
+        live = np.flatnonzero((known >= 0) & (sums > 0).any(axis=1))
+        _rehash(self.known, self.sums, known[live], sums[live])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counts by key; in stepwise runs the weighed arrivals."""
+        live = self.known >= 0
+        state = {"key": self.known[live], "sums": self.sums[live]} | self.forward.snapshot()
+        for columns in self.history:
+            state |= {f"history.{number}": column for number, column in enumerate(columns)}
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over counts."""
+        size = 1 << max(6, (4 * len(state["key"])).bit_length())
+        self.known = np.full(size, -1, dtype=np.int64)
+        self.sums = np.zeros((size, self.problem.n_streams))
+        _rehash(self.known, self.sums, state["key"], state["sums"])
+        self.forward.restore(state)
+        if "history.0" in state:
+            self.history = [tuple(state[f"history.{number}"] for number in range(5))]
+
+
+@kernel
+def _find(known: Ints, key: int) -> int:
+    at = place_of(known, key)
+    while known[at] >= 0 and known[at] != key:
+        at = (at + 1) & (len(known) - 1)
+    return at
+
+
+@kernel
+def _rehash(known: Ints, sums: Floats, keys: Ints, old: Floats) -> None:
+    for number in range(len(keys)):
+        at = _find(known, keys[number])
+        known[at] = keys[number]
+        sums[at] = old[number]
+
+
+@kernel
+def _count(known: Ints, sums: Floats, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats, begin: int) -> int:
+    """Add rows instant by instant and read the sums after each; where it stopped because the table is half full."""
+    filled = 0
+    for at in range(len(known)):
+        filled += known[at] >= 0
+    position = begin
+    while position < len(time):
+        end = position + 1
+        while end < len(time) and time[end] == time[position]:
+            end += 1
+        if 2 * (filled + end - position) > len(known):
+            return position
+        for row in range(position, end):
+            if key[row] >= 0:
+                at = _find(known, key[row])
+                if known[at] < 0:
+                    known[at] = key[row]
+                    filled += 1
+                sums[at, stream[row]] += weight[row]
+        for row in range(position, end):
+            if key[row] >= 0:
+                at = _find(known, key[row])
+                for i in range(sums.shape[1]):
+                    rates[row, i] = rounded(sums[at, i])
+        position = end
+    return position

@@ -1,0 +1,137 @@
+"""Statistics `whole` and `given`: rates that are known beforehand and do not change.
+
+`whole` is Das's choice in his experiments (5.2): the distribution over the whole trace. Rates are per tick, so the counts
+themselves: all streams share the trace's duration. With the switch `rates=arrival` they are per row of the partner instead,
+multiplied out so that they stay whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints, Trace
+from penstock.core.value import AVG, COUNT, MAX, MIN, PRODUCT, SUM, Objective
+from penstock.core.view import match
+from penstock.statistics.base import Source
+
+_CELLS = 1 << 22  # of a match matrix that is held at once
+
+
+class Fixed(Source):
+    """A table of rates: one row per key number, one column per stream.
+
+    >>> table = Fixed(np.array([[2.0, 3.0]]))
+    >>> one = np.zeros(1, dtype=np.int64)
+    >>> table.rates(Batch(one, one, one), 0)[0].tolist()
+    [[2.0, 3.0]]
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self.table = table
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+        """The rows' entries in the table, 0 for keys that match nothing."""
+        rates = self.table[np.maximum(batch.key[begin:], 0)]
+        rates[batch.key[begin:] < 0] = 0.0
+        return rates, len(batch), 1.0
+
+
+def whole_table(problem: Problem, stream: Ints, key: Ints) -> Floats:
+    """How often each key occurs in each stream."""
+    n = problem.n_streams
+    known = key >= 0
+    size = int(key.max(initial=0)) + 1
+    counts = np.bincount(key[known] * n + stream[known], minlength=size * n).reshape(size, n).astype(np.float64)
+    if problem.switch("rates") == "arrival":
+        rows = np.bincount(stream, minlength=n).astype(np.float64)
+        for i in range(n):
+            counts[:, i] *= np.prod(np.delete(rows, i))
+    return counts
+
+
+def given_table(problem: Problem, trace: Trace, given: Mapping[tuple[str, Any], float]) -> Floats:
+    """A user's table {(stream, key): rate} by key number."""
+    size = int(trace.key.max(initial=0)) + 1
+    table = np.zeros((size, problem.n_streams))
+    columns = [trace.key_values(name).to_pylist() for name in trace.key_columns]
+    names = list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
+    numbers = {name: int(number) for name, number in zip(names, trace.key, strict=True) if number >= 0}
+    for (stream, name), rate in given.items():
+        if stream not in problem.streams:
+            raise PenstockError(f"given must name the streams {', '.join(problem.streams)}, got {stream!r}")
+        if not 0 <= float(rate) < np.inf:
+            raise PenstockError(f"given must have rates >= 0, got {rate!r} for {stream} {name!r}")
+        if name in numbers:
+            table[numbers[name], problem.streams.index(stream)] = float(rate)
+    return table
+
+
+def whole_prices(problem: Problem, batch: Batch) -> Floats:
+    """p of each row over the whole trace: the value of its matches in the other stream (two streams; Das 6.2)."""
+    out = np.ones(len(batch))
+    importance = np.ones(len(batch)) if batch.importance is None else batch.importance
+    streams = [np.flatnonzero(batch.stream == i) for i in range(problem.n_streams)]
+    rows = [len(mine) for mine in streams]
+    objective = problem.objective if problem.n_streams == 2 else Objective.parse("count")
+    for i, mine in enumerate(streams):
+        for j, others in enumerate(streams):
+            if i == j:
+                continue
+            if problem.predicate.is_equality and objective.code <= AVG:
+                total = _by_key(objective, batch.key, importance, mine, others)
+            else:
+                total = _by_pairs(problem, objective, batch, importance, mine, others, i < j)
+            if problem.switch("rates") == "arrival":
+                total = total * np.prod([r for k, r in enumerate(rows) if k != j])
+            out[mine] *= total
+    return out
+
+
+def _by_pairs(
+    problem: Problem, objective: Objective, batch: Batch, importance: Floats, mine: Ints, others: Ints, low: bool
+) -> Floats:
+    """The sum over partners, by looking at every pair."""
+    values = batch.key[:, None] if batch.values is None else batch.values
+    total = np.zeros(len(mine))
+    span = max(1, _CELLS // max(1, len(mine)))
+    for begin in range(0, len(others), span):
+        part = others[begin : begin + span]
+        sides = (mine, part) if low else (part, mine)
+        found = match(problem, *(column[side] for side in sides for column in (batch.key, values)))
+        worth = objective.pairs(importance[sides[0]][:, None], importance[sides[1]][None, :])
+        total += (found * worth).sum(axis=1 if low else 0)
+    return total
+
+
+def _by_key(objective: Objective, key: Ints, importance: Floats, mine: Ints, others: Ints) -> Floats:
+    """The sum over partners with the same key, from counts, sums and, for min and max, sorted importances."""
+    size = int(key.max(initial=0)) + 1
+    partner = others[key[others] >= 0]
+    at = np.maximum(key[mine], 0)
+    x = importance[mine]
+    count = np.bincount(key[partner], minlength=size).astype(np.float64)[at]
+    total = np.bincount(key[partner], weights=importance[partner], minlength=size)[at]
+    if objective.code in (MIN, MAX):
+        levels, code = np.unique(importance, return_inverse=True)
+        order = np.lexsort((code[partner], key[partner]))
+        ordered = key[partner][order] * len(levels) + code[partner][order]
+        sums = np.concatenate([[0.0], np.cumsum(importance[partner][order])])
+        begin = np.searchsorted(ordered, at * len(levels))
+        split = np.searchsorted(ordered, at * len(levels) + code[mine], side="right")
+        below_count, below_sum = split - begin, sums[split] - sums[begin]
+        least = below_sum + x * (count - below_count)
+        out = least if objective.code == MIN else x * count + total - least
+    elif objective.code == COUNT:
+        out = count
+    elif objective.code == PRODUCT:
+        out = x * total
+    else:
+        assert objective.code in (SUM, AVG)
+        out = (x * count + total) / (2 if objective.code == AVG else 1)
+    return np.where(key[mine] >= 0, out, 0.0)

@@ -1,0 +1,127 @@
+"""Statistics `sketch`: decayed counts in a Count-Min sketch, for more keys than can be counted one by one.
+
+The memory is fixed: depth x width numbers per stream. An estimate is never below the true decayed count; it exceeds it by more than
+(e / width) times the stream's total decayed count with probability at most exp(-depth) (Cormode and Muthukrishnan 2005).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.compiled import kernel, routine
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+from penstock.core.view import View
+from penstock.statistics.base import Source
+from penstock.statistics.decayed import Forward, rounded
+
+_PRIME = 2147483647
+
+
+class Sketch(Source):
+    """Decayed counts by key, in bounded memory.
+
+    >>> source = Sketch(Problem.of(("R", "S"), window=10, memory=4, stats="sketch"), width=64, depth=3)
+    >>> batch = Batch(*(np.array(c) for c in ([0, 1, 0], [0, 10, 10], [5, 5, 5])))
+    >>> source.rates(batch, 0)[0].tolist()
+    [[1.0, 0.0], [3.0, 2.0], [3.0, 2.0]]
+    >>> source.table.nbytes
+    6144
+    """
+
+    def __init__(self, problem: Problem, *, width: int = 1 << 14, depth: int = 4) -> None:
+        self.problem = problem
+        self.forward = Forward(problem.ageing())
+        self.hashes = np.random.default_rng(problem.seed).integers(1, _PRIME, size=(depth, 2))
+        self.table = np.zeros((2, problem.n_streams, depth, width))  # weights; weights times importance
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+        """The estimated decayed count of each row's key in each stream, its instant included, in forward weights."""
+        span, factor = self.forward.segment(batch.time[begin:])
+        self.table *= factor
+        part = slice(begin, begin + span)
+        weight = np.exp2(self.forward.exponents(batch.time[part]))
+        rates = np.zeros((span, self.problem.n_streams))
+        _count(self.table[0], self.hashes, batch.stream[part], batch.time[part], batch.key[part], weight, rates)
+        return rates, begin + span, factor
+
+    def arrive(self, view: View) -> None:
+        """Weigh the arrivals."""
+        new = np.flatnonzero(view.new & (view.key >= 0))
+        if len(new):
+            _, factor = self.forward.segment(view.time[new])
+            self.table *= factor
+            weight = np.exp2(self.forward.exponents(view.time[new]))
+            _add(self.table[0], self.hashes, view.stream[new], view.key[new], weight)
+            _add(self.table[1], self.hashes, view.stream[new], view.key[new], weight * view.importance[new])
+
+    def prices(self, view: View) -> Floats:
+        """The estimated count; with an objective, times the value of an output with a partner of mean importance."""
+        n = self.problem.n_streams
+        out = np.where(view.key >= 0, 1.0, 0.0)
+        for i in range(n):
+            mine = view.of(i)[view.key[view.of(i)] >= 0]
+            for j in range(n):
+                if i == j or not len(mine):
+                    continue
+                count, weighed = (_estimate(table[j], self.hashes, view.key[mine]) for table in self.table)
+                worth: Any = 1.0
+                if not self.problem.priced_by_key:
+                    mean = np.divide(weighed, count, out=np.ones(len(mine)), where=count > 0)
+                    pair = (view.importance[mine], mean)
+                    worth = self.problem.objective.pairs(*(pair if i < j else pair[::-1]))
+                out[mine] *= count * worth
+        return out
+
+    def snapshot(self) -> dict[str, Any]:
+        """The table, and the clock."""
+        return {"table": self.table} | self.forward.snapshot()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a table."""
+        self.table = np.array(state["table"])
+        self.forward.restore(state)
+
+
+@kernel
+def _cell(hashes: Ints, line: int, key: int, width: int) -> int:
+    folded = (key ^ (key >> 31)) & 0x7FFFFFFF
+    return (hashes[line, 0] * folded + hashes[line, 1]) % _PRIME % width
+
+
+@kernel
+def _add(table: Floats, hashes: Ints, stream: Ints, key: Ints, weight: Floats) -> None:
+    for row in range(len(key)):
+        for line in range(table.shape[1]):
+            table[stream[row], line, _cell(hashes, line, key[row], table.shape[2])] += weight[row]
+
+
+@routine
+def _estimate(table: Floats, hashes: Ints, key: Ints) -> Floats:
+    out = np.empty(len(key))
+    for row in range(len(key)):
+        least = np.inf
+        for line in range(table.shape[0]):
+            least = min(least, table[line, _cell(hashes, line, key[row], table.shape[1])])
+        out[row] = rounded(least)
+    return out
+
+
+@routine
+def _count(table: Floats, hashes: Ints, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats) -> None:
+    position = 0
+    while position < len(time):
+        end = position + 1
+        while end < len(time) and time[end] == time[position]:
+            end += 1
+        for row in range(position, end):
+            if key[row] >= 0:
+                _add(table, hashes, stream[row : row + 1], key[row : row + 1], weight[row : row + 1])
+        for row in range(position, end):
+            if key[row] >= 0:
+                for i in range(table.shape[0]):
+                    rates[row, i] = _estimate(table[i], hashes, key[row : row + 1])[0]
+        position = end

@@ -1,0 +1,61 @@
+"""The table of sources, and the one that a problem asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import Trace
+from penstock.statistics.base import Source
+from penstock.statistics.decayed import Decayed
+from penstock.statistics.fixed import Fixed, given_table, whole_prices, whole_table
+from penstock.statistics.sketch import Sketch
+from penstock.statistics.window import Window
+
+RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Sketch}
+"""Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
+
+
+def open_statistics(
+    problem: Problem, trace: Trace, batch: Batch, given: Mapping[tuple[str, Any], float] | None = None, *, by_row: bool = True
+) -> tuple[Source, Batch]:
+    """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
+
+    >>> trace = Trace.from_streams(R="aab", S="aba")
+    >>> problem = Problem.of(trace.streams, window=2, memory=2)
+    >>> source, _ = open_statistics(problem, trace, Batch.of(trace, problem))
+    >>> source.table.tolist()
+    [[2.0, 2.0], [1.0, 1.0]]
+    """
+    if (given is None) != (problem.stats != "given"):
+        raise PenstockError(f"given must be a table of rates exactly when stats is 'given', got stats {problem.stats!r}")
+    if problem.stats in RUNNING:
+        return RUNNING[problem.stats](problem), batch
+    if given is not None:
+        if not problem.predicate.is_equality:
+            raise PenstockError(f"stats 'given' holds rates by key; for predicate {problem.predicate.name!r} use whole, window or decayed")
+        source = Fixed(given_table(problem, trace, given))
+        if not by_row and problem.priced_by_key:
+            return source, batch
+        price = _partner_rates(problem, source, batch)
+        if not problem.priced_by_key:
+            importance = np.ones(len(batch)) if batch.importance is None else batch.importance
+            price = price * problem.objective.pairs(importance, importance)
+        return source, replace(batch, price=price)
+    if problem.priced_by_key:
+        source = Fixed(whole_table(problem, batch.stream, batch.key))
+        return source, replace(batch, price=_partner_rates(problem, source, batch)) if by_row else batch
+    return Source(), replace(batch, price=whole_prices(problem, batch))
+
+
+def _partner_rates(problem: Problem, source: Fixed, batch: Batch) -> Any:
+    """For each row the product of its partners' rates."""
+    rates, _, _ = source.rates(batch, 0)
+    rates[np.arange(len(batch)), batch.stream] = 1.0
+    return rates.prod(axis=1) * (batch.key >= 0)

@@ -1,0 +1,192 @@
+"""`generate`: the distributions that it promises, the bounds that it keeps, and independence of what was not asked."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from penstock.core.errors import PenstockError
+from penstock.generate import generate, zipf_probabilities
+
+
+def keys_of(trace, stream):
+    return trace.table["key"].to_numpy()[trace.stream == trace.streams.index(stream)]
+
+
+def by_frequency(trace, stream, keys):
+    """The keys of a stream, the most frequent first, as they came out."""
+    return np.argsort(-np.bincount(keys_of(trace, stream), minlength=keys), kind="stable")
+
+
+def per_tick(trace, stream, n):
+    return np.bincount(trace.time[trace.stream == trace.streams.index(stream)], minlength=n)
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.5, 1.0, 2.0])
+def test_frequencies_follow_zipf(skew):
+    # A group for every key: then the importance tells the rank that the generator meant.
+    trace = generate(20_000, skew=skew, keys=20, importance="rare", groups=20, top=10**9, seed=3)
+    rank = np.unique(trace.importance, return_inverse=True)[1]
+    expected = 20_000 * zipf_probabilities(20, skew)
+    for number in range(2):
+        observed = np.bincount(rank[trace.stream == number], minlength=20)
+        assert chisquare(observed, expected).pvalue > 0.01
+
+
+def test_zipf_probabilities():
+    assert zipf_probabilities(4, 0).tolist() == [0.25] * 4
+    weights = np.array([1, 1 / 4, 1 / 9])
+    np.testing.assert_allclose(zipf_probabilities(3, 2), weights / weights.sum())
+
+
+def test_skew_and_rate_may_differ_by_stream():
+    trace = generate(5000, skew=(2.0, 0.0), rate=(1, 3), keys=10)
+    assert len(keys_of(trace, "R")) == 5000
+    assert len(keys_of(trace, "S")) == 15_000
+    assert np.bincount(keys_of(trace, "R")).max() / 5000 == pytest.approx(zipf_probabilities(10, 2.0)[0], abs=0.03)
+    assert np.bincount(keys_of(trace, "S")).max() / 15_000 == pytest.approx(0.1, abs=0.02)
+
+
+def test_ranks_agree_disagree_or_contradict():
+    options = {"streams": ("A", "B", "C"), "keys": 8, "skew": 2.0, "seed": 1}
+    orders = {
+        ranks: [by_frequency(generate(200_000, ranks=ranks, **options), stream, 8).tolist() for stream in "ABC"]
+        for ranks in ("correlated", "anti-correlated", "uncorrelated")
+    }
+    a, b, c = orders["correlated"]
+    assert a == b == c
+    a, b, c = orders["anti-correlated"]
+    assert a == c == b[::-1]
+    a, b, c = orders["uncorrelated"]
+    assert a != b != c != a
+    assert orders["correlated"][0] == orders["anti-correlated"][0] == a
+
+
+def test_uncorrelated_ranks_are_uncorrelated_on_average():
+    correlations = []
+    for seed in range(200):
+        trace = generate(1500, skew=1.5, keys=30, seed=seed)
+        counts = [np.bincount(keys_of(trace, stream), minlength=30) for stream in "RS"]
+        correlations.append(np.corrcoef(*counts)[0, 1])
+    # The correlation of random permutations has mean 0 and, over 30 keys, a deviation of 1 / sqrt(29).
+    assert abs(np.mean(correlations)) < 3 / np.sqrt(29 * 200)
+
+
+def test_one_tuple_per_stream_and_tick_in_the_order_of_streams():
+    trace = generate(50, streams=("S", "R", "T"))
+    assert trace.streams == ("S", "R", "T")
+    assert trace.time.tolist() == [t for t in range(50) for _ in range(3)]
+    assert trace.stream.tolist() == [0, 1, 2] * 50
+    assert trace.importance is None
+
+
+def test_a_fractional_rate_is_poisson():
+    counts = per_tick(generate(20_000, rate=2.5), "S", 20_000)
+    assert counts.mean() == pytest.approx(2.5, rel=0.02)
+    assert counts.var() == pytest.approx(2.5, rel=0.05)
+
+
+def test_bursts_multiply_the_rate_at_the_end_of_every_period():
+    counts = per_tick(generate(20, rate=2, burst="5:2:3"), "R", 20)
+    assert counts.tolist() == [2, 2, 2, 6, 6] * 4
+    counts = per_tick(generate(50_000, rate=0.5, burst="10:4:8"), "S", 50_000).reshape(-1, 10)
+    assert counts[:, :6].mean() == pytest.approx(0.5, rel=0.03)
+    assert counts[:, 6:].mean() == pytest.approx(4.0, rel=0.03)
+
+
+@given(st.integers(0, 12), st.integers(0, 99))
+def test_disorder_delays_arrival_by_a_bounded_number_of_ticks(disorder, seed):
+    trace = generate(60, disorder=disorder, seed=seed)
+    newest = np.maximum.accumulate(trace.time)
+    assert (newest - trace.time).max() <= disorder
+    in_order = generate(60, seed=seed)
+    for stream in trace.streams:
+        code = trace.streams.index(stream)
+        put_back = np.argsort(trace.time[trace.stream == code], kind="stable")
+        assert (keys_of(trace, stream)[put_back] == keys_of(in_order, stream)).all()
+
+
+def test_disorder_uses_all_of_its_bound():
+    trace = generate(5000, disorder=7)
+    assert (np.maximum.accumulate(trace.time) - trace.time).max() == 7
+    assert trace.n_backwards > 1000
+    assert generate(100, disorder=1).n_backwards > 10
+
+
+def test_rare_keys_are_important_in_their_own_stream():
+    trace = generate(100_000, skew=1.0, keys=20, importance="rare", groups=4, top=64)
+    for number, stream in enumerate(trace.streams):
+        worth = np.empty(20)
+        worth[keys_of(trace, stream)] = trace.importance[trace.stream == number]
+        ranked = worth[by_frequency(trace, stream, 20)]
+        assert sorted(ranked.tolist()) == [1] * 5 + [4] * 5 + [16] * 5 + [64] * 5
+        # Neighbours in rank may swap places in a finite sample, groups may not.
+        means = ranked.reshape(4, 5).mean(axis=1).tolist()
+        assert means == sorted(means)
+    assert np.median(trace.importance) <= 4 < trace.importance.max() == 64
+
+
+def test_importance_by_key_is_the_same_in_all_streams():
+    trace = generate(5000, keys=20, importance="key", streams=("R", "S", "T"))
+    key = trace.table["key"].to_numpy()
+    assert all(len(set(trace.importance[key == value])) == 1 for value in range(20))
+    rare = generate(5000, keys=20, importance="rare", streams=("R", "S", "T"))
+    assert (trace.importance == rare.importance)[trace.stream == 0].all()
+    assert not (trace.importance == rare.importance).all()
+
+
+def test_uniform_importance_is_drawn_for_every_tuple():
+    trace = generate(20_000, importance="uniform", top=8)
+    assert chisquare(np.bincount(trace.importance.astype(int))[1:]).pvalue > 0.01
+    assert set(trace.importance) == set(range(1, 9))
+
+
+@pytest.mark.parametrize("ranks", ["correlated", "uncorrelated", "anti-correlated"])
+def test_same_seed_same_trace_and_other_seed_other_trace(ranks):
+    options = {"ranks": ranks, "rate": 1.5, "burst": "20:5:3", "disorder": 4, "importance": "uniform"}
+    assert generate(300, seed=5, **options).table.equals(generate(300, seed=5, **options).table)
+    assert not generate(300, seed=5, **options).table.equals(generate(300, seed=6, **options).table)
+
+
+def test_what_is_added_leaves_the_rest_alone():
+    plain = generate(300, rate=1.5, seed=2)
+    more = generate(300, rate=1.5, seed=2, streams=("R", "S", "T"), importance="uniform")
+    for stream in ("R", "S"):
+        assert (keys_of(plain, stream) == keys_of(more, stream)).all()
+        assert (per_tick(plain, stream, 300) == per_tick(more, stream, 300)).all()
+    correlated = generate(300, rate=1.5, seed=2, ranks="correlated")
+    assert (keys_of(plain, "R") == keys_of(correlated, "R")).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 0}, "n must be a whole number of ticks >= 1, got 0"),
+        ({"n": 2.5}, "n must be a whole number of ticks >= 1, got 2.5"),
+        ({"keys": 0}, "keys must be a whole number of keys >= 1, got 0"),
+        ({"skew": -1}, "skew must be a number >= 0 or one per stream, got -1"),
+        ({"skew": (1, 2, 3)}, r"skew must be a number >= 0 or one per stream, got \(1, 2, 3\)"),
+        ({"skew": float("nan")}, "skew must be a number >= 0 or one per stream, got nan"),
+        ({"skew": "steep"}, "skew must be a number >= 0 or one per stream, got 'steep'"),
+        ({"rate": 0}, "rate must be a number > 0 or one per stream, got 0"),
+        ({"rate": [1, True]}, r"rate must be a number > 0 or one per stream, got \[1, True\]"),
+        ({"n": 1, "rate": 1e-9}, "rate must give at least one tuple in 1 ticks, got 1e-09"),
+        ({"ranks": "corelated"}, "ranks must be one of .* got 'corelated' .did you mean 'correlated'"),
+        ({"burst": "10:20:2"}, "burst must be period:length:factor, .*such as \"100:10:5\", got '10:20:2'"),
+        ({"burst": "10:2"}, "burst must be period:length:factor, .* got '10:2'"),
+        ({"burst": "10:2:-1"}, "burst must be period:length:factor, .* got '10:2:-1'"),
+        ({"disorder": -1}, "disorder must be a whole number of ticks >= 0, got -1"),
+        ({"importance": "rarest"}, "importance must be one of rare, uniform, key, got 'rarest'"),
+        ({"importance": "rare", "groups": 60}, "groups must be at most keys, 50, got 60"),
+        ({"groups": 0}, "groups must be a whole number >= 1, got 0"),
+        ({"top": 0.5}, "top must be a whole number >= 1, got 0.5"),
+        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        ({"streams": "RS"}, "streams must be a list of different names .* got 'RS'"),
+        ({"streams": ("R", "R")}, "streams must be a list of different names"),
+        ({"streams": ()}, "streams must be a list of different names"),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(PenstockError, match=message):
+        generate(**options)
