@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     except PenstockError as error:
         return complain(str(error))
     except BrokenPipeError:
-        # Whoever read our output has gone, as in `penstock policies | head -1`. Python would stumble again over the flush at exit.
+        # Whoever read our output has gone, as in `penstock policies | head -1`; without this, Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -56,7 +56,8 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return complain("this machine does not have the memory for that; try a shorter trace or fewer outputs")
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # typer's own errors, under whatever name this version keeps them
+        # Typer's own errors; the name of their class depends on its version.
+        usage = getattr(error, "format_message", None)
         if callable(usage):
             return complain(_as_ours(usage()))
         if os.environ.get("PENSTOCK_TRACEBACK"):
@@ -82,7 +83,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """What every command understands."""
     if context.invoked_subcommand is None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import integer, words
-from penstock.cli.output import Bar, FormatOption, number, print_json, print_table, wants_json
-from penstock.core.errors import PenstockError, choose
+from penstock.cli.output import NOTHING, Bar, FormatOption, number, print_json, print_table, wants_json
+from penstock.cli.texts import integer, words
+from penstock.core.errors import choose
 
 if TYPE_CHECKING:
     from penstock.experiments.speed import Speed
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
-    group = typer.Typer(help="Measure the speed of Penstock on this machine.", no_args_is_help=True)
-    group.command(epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life")(core)
+    group = typer.Typer(help="Measure the speed of Penstock on this machine.", invoke_without_command=True)
+    group.command(
+        epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life"
+    )(core)
     group.callback()(_bench)
     app.add_typer(group, name="bench")
 
@@ -39,14 +41,21 @@ def core(
 ) -> None:
     """Time every policy on two skewed streams: tuples per second, and as a ratio to fifo."""
     as_json = wants_json(form)
-    sizes = {name: _count(text, f"--{name}") for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()}
-    memories = [_count(part, "--memory") for part in words(memory, "--memory")]
-    seed_number = integer(seed, "--seed")
+    sizes = {
+        name: integer(text, f"--{name}", least=1)
+        for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()
+    }
+    memories = [integer(part, "--memory", least=1) for part in words(memory, "--memory")]
+    seed_number = integer(seed, "--seed", least=0)
 
     from penstock.experiments import speed
     from penstock.policies.table import POLICIES
 
-    names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
+    names = (
+        list(POLICIES)
+        if policies == "all"
+        else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
+    )
     runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0)) + sizes["repeat"]
     with Bar(runs, "making the streams") as bar:
         say = _announcing(bar)
@@ -54,13 +63,23 @@ def core(
         speed.warm_up(names, say=say)
         timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say)
         pairs = speed.materialised(
-            rows=min(100_000, sizes["rows"]), window=min(20_000, sizes["window"]), repeat=sizes["repeat"], seed=seed_number, say=say
-        )  # fmt: skip
+            rows=min(100_000, sizes["rows"]),
+            window=min(20_000, sizes["window"]),
+            repeat=sizes["repeat"],
+            seed=seed_number,
+            say=say,
+        )
         grown = speed.growth(names, speed.GROWTH, seed=seed_number, say=say) if growth else []
     if as_json:
         core_rows = [_record(s) | {"ratio_to_fifo": _ratio(s, timed)} for s in timed]
         outputs = _record(pairs) | {"outputs_per_second": pairs.totals.n_output / pairs.seconds}
-        print_json({"core": core_rows, "outputs": outputs, "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown]})
+        print_json(
+            {
+                "core": core_rows,
+                "outputs": outputs,
+                "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown],
+            }
+        )
         return
     for size in memories:
         _print_speeds([s for s in timed if s.memory == size], timed, sizes)
@@ -72,16 +91,10 @@ def core(
         _print_growth(grown)
 
 
-def _bench() -> None:
+def _bench(context: typer.Context) -> None:
     """Measure the speed of Penstock on this machine."""
-
-
-def _count(text: str, option: str) -> int:
-    """A whole number above 0."""
-    count = integer(text, option)
-    if count < 1:
-        raise PenstockError(f"{option} must be a whole number >= 1, got {text!r}")
-    return count
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _announcing(bar: Bar) -> Callable[[str], None]:
@@ -111,7 +124,16 @@ def _record(speed: Speed) -> dict[str, Any]:
 
 
 def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[str, int]) -> None:
-    columns = ["policy", "million tuples/s", "of fifo", "steps/tuple", "outputs/tuple", "million gains/s", "peak memory", "bytes/tuple"]
+    columns = [
+        "policy",
+        "million tuples/s",
+        "of fifo",
+        "steps/tuple",
+        "outputs/tuple",
+        "million gains/s",
+        "peak memory",
+        "bytes/tuple",
+    ]
     lines = []
     for s in speeds:
         ratio = _ratio(s, timed)
@@ -119,19 +141,20 @@ def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[s
             [
                 s.policy,
                 f"{s.tuples_per_second / 1e6:.2f}",
-                "–" if ratio is None else f"{ratio:.2f}",
+                NOTHING if ratio is None else f"{ratio:.2f}",
                 f"{s.steps_per_tuple:.1f}",
                 f"{s.totals.n_output / s.rows:.2f}",
                 f"{s.totals.n_gains / s.seconds / 1e6:.1f}" if s.totals.n_gains else "",
                 number(s.totals.peak_memory),
-                "–" if s.bytes_per_tuple is None else f"{s.bytes_per_tuple:.0f}",
+                NOTHING if s.bytes_per_tuple is None else f"{s.bytes_per_tuple:.0f}",
             ]
         )
     print_table(
         columns,
         lines,
-        title=f"{speeds[0].rows:,} tuples, window {sizes['window']:,}, memory {speeds[0].memory:,} rows, {sizes['keys']:,} keys",
-        caption=f"Best of {sizes['repeat']}, in turns; outputs are counted, not kept. bytes/tuple: the engine's arrays over peak memory.",
+        title=f"{speeds[0].rows:,} tuples, {sizes['keys']:,} keys, window {sizes['window']:,}, memory {speeds[0].memory:,}",
+        caption=f"Best of {sizes['repeat']}, in turns; outputs are counted, not kept. "
+        "bytes/tuple: what the engine's own arrays take, over peak memory.",
     )
 
 
@@ -142,10 +165,12 @@ def _print_growth(grown: Sequence[Speed]) -> None:
     lines = []
     for policy in dict.fromkeys(s.policy for s in grown):
         mine = [s for s in grown if s.policy == policy]
-        lines.append([policy, *(f"{s.steps_per_tuple:.1f} ({per_log(s):.2f}) {s.seconds / s.rows * 1e9:,.0f} ns" for s in mine)])
+        lines.append(
+            [policy, *(f"{s.steps_per_tuple:.1f} ({per_log(s):.2f}) {s.seconds / s.rows * 1e9:,.0f} ns" for s in mine)]
+        )
     print_table(
         ["policy", *(f"{memory:,}" for memory in memories)],
         lines,
         title="Steps per tuple by memory (over its binary logarithm), and time per tuple",
-        caption=f"Window 2 x memory, as many keys as rows of memory, 4 x memory tuples. Largest memory: {grown[-1].rows:,} tuples.",
+        caption="Window 2 x memory, keys 1 x memory, tuples 4 x memory; one run each.",
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.options import integer
 from penstock.cli.output import Bar, Files, FormatOption, print_json, print_table, share, wants_json
+from penstock.cli.texts import integer
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ def demo(
 ) -> None:
     """Join two skewed, bursty streams in a fraction of the memory, and see what each policy keeps of the result."""
     as_json = wants_json(form)
-    chosen = integer(seed, "--seed")
+    chosen = integer(seed, "--seed", least=0)
     if out.exists() and not out.is_dir():
         raise PenstockError(f"--out must be a folder, got the file {str(out)!r}")
+    out.mkdir(parents=True, exist_ok=True)
 
     from penstock.experiments import demo as show
     from penstock.experiments import figures
@@ -48,13 +49,14 @@ def demo(
 
         found = show.play(trace, seed=chosen, progress=watch)
         bar.say("drawing")
-        out.mkdir(parents=True, exist_ok=True)
         picture = show.chart(found)
         with Files() as files:
             for name in ("demo.png", "demo.html"):
                 figures.save(picture, files.new(out / name))
     if as_json:
-        print_json({"pictures": [str(out / "demo.png"), str(out / "demo.html")], "points": [asdict(p) for p in found.points]})
+        print_json(
+            {"pictures": [str(out / "demo.png"), str(out / "demo.html")], "points": [asdict(p) for p in found.points]}
+        )
         return
     _tell(found)
     typer.echo(f" picture: {out / 'demo.png'}, with tooltips: {out / 'demo.html'}")

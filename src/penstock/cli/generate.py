@@ -7,19 +7,21 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import integer, per_stream, words
 from penstock.cli.output import TABLES, Files, FormatOption, check_target, print_json, wants_json
+from penstock.cli.texts import integer, per_stream, words
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command(
-        epilog="Example: penstock generate trace.parquet --n 10000 --skew 1 --ranks anti-correlated --importance rare --seed 7"
+        epilog="Example: penstock generate trace.parquet --n 10000 --ranks anti-correlated --importance rare --seed 7"
     )(generate)
 
 
 def generate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The trace to write: .parquet, .csv or .jsonl.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The trace to write: .parquet, .csv or .jsonl.", show_default=False)
+    ],
     n: Annotated[str, typer.Option("--n", "-n", metavar="TICKS", help="How long the trace is.")] = "5600",
     streams: Annotated[str, typer.Option(metavar="NAMES", help="Names of the streams.")] = "R,S",
     keys: Annotated[str, typer.Option(metavar="COUNT", help="How many different keys there are.")] = "50",
@@ -27,7 +29,10 @@ def generate(
         str, typer.Option(metavar="X", help="Zipf exponent, 0 is uniform: one, or by stream as 1,0 or R=1,S=0.")
     ] = "1.0",
     ranks: Annotated[
-        str, typer.Option(metavar="HOW", help="The frequent keys of the streams: correlated, uncorrelated, anti-correlated.")
+        str,
+        typer.Option(
+            metavar="HOW", help="The frequent keys of the streams: correlated, uncorrelated, anti-correlated."
+        ),
     ] = "uncorrelated",
     rate: Annotated[
         str, typer.Option(metavar="X", help="Tuples per tick: one, or by stream as 1,0.2 or R=1,S=0.2.")
@@ -38,7 +43,9 @@ def generate(
     disorder: Annotated[str, typer.Option(metavar="TICKS", help="How late tuples may arrive.")] = "0",
     importance: Annotated[
         str | None,
-        typer.Option(metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."),
+        typer.Option(
+            metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."
+        ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
     top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",
@@ -53,18 +60,18 @@ def generate(
     from penstock.generate import generate as make
 
     trace = make(
-        integer(n, "--n"),
+        integer(n, "--n", least=1),
         streams=names,
-        keys=integer(keys, "--keys"),
+        keys=integer(keys, "--keys", least=1),
         skew=per_stream(skew, "--skew", names),
         ranks=ranks,
         rate=per_stream(rate, "--rate", names),
         burst=burst,
-        disorder=integer(disorder, "--disorder"),
+        disorder=integer(disorder, "--disorder", least=0),
         importance=importance,
-        groups=integer(groups, "--groups"),
-        top=integer(top, "--top"),
-        seed=integer(seed, "--seed"),
+        groups=integer(groups, "--groups", least=1),
+        top=integer(top, "--top", least=1),
+        seed=integer(seed, "--seed", least=0),
     )
     with Files() as files:
         trace.write(files.new(file))

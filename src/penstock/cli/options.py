@@ -1,118 +1,104 @@
-"""Options that several commands take, and how their texts are read."""
+"""Options that describe a join, a memory and what to write: every command that plays a trace takes them from here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from penstock.core.errors import PenstockError
+import typer
 
-if TYPE_CHECKING:
-    from penstock.core.trace import Trace
-
-
-def words(text: str, option: str) -> list[str]:
-    """The parts of a comma list.
-
-    >>> words("prob, life", "--policy")
-    ['prob', 'life']
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise PenstockError(f"{option} must be names with commas between them, got {text!r}")
-    return parts
+_JOIN, _SHED, _RESULT = "The join", "The memory and who leaves it", "The result"
 
 
-def integer(text: str, option: str) -> int:
-    """A whole number.
-
-    >>> integer("many", "--seed")
-    Traceback (most recent call last):
-    ...
-    penstock.core.errors.PenstockError: --seed must be a whole number, got 'many'
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise PenstockError(f"{option} must be a whole number, got {text!r}") from None
+def _option(panel: str, metavar: str, text: str, *names: str, default: str | bool = True) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=default)
 
 
-def real(text: str, option: str) -> float:
-    """A number.
+TraceFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False
+    ),
+]
 
-    >>> real("0.5", "--alpha")
-    0.5
-    """
-    try:
-        return float(text)
-    except ValueError:
-        raise PenstockError(f"{option} must be a number, got {text!r}") from None
+# The join.
+Window = Annotated[
+    str,
+    _option(
+        _JOIN,
+        "LENGTH",
+        "How long tuples wait for partners: 400 ticks; by stream R=400,S=800; rows:100; tumbling:400; landmark:0; "
+        "none; 0:400,900:200 (from time 900 on 200).",
+        default=False,
+    ),
+]
+Objective = Annotated[
+    str | None,
+    _option(
+        _JOIN,
+        "NAME",
+        "What an output is worth: count (1), or min, max, sum, product, avg of its importances.",
+        default="min; count without importances",
+    ),
+]
+Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on.")]
+Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
+Clock = Annotated[
+    str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")
+]
+Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
+Predicate = Annotated[str, _option(_JOIN, "TEST", "Which keys match: =, !=, <, <=, >, >=, eps:0.5.")]
+Key = Annotated[str, _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.")]
+Streams = Annotated[
+    str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")
+]
 
+# The memory and who leaves it.
+Memory = Annotated[
+    str,
+    _option(
+        _SHED,
+        "SIZE",
+        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50).",
+        default=False,
+    ),
+]
+Policies = Annotated[
+    str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them.")
+]
+Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all streams) or fixed (equal parts).")]
+Stats = Annotated[
+    str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")
+]
+Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
+Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
+Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it.", default="the window")]
+Beta = Annotated[
+    str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")
+]
+Weights = Annotated[str, _option(_SHED, "A,B,C", "additive: weights of importance, matches and time.")]
+HalfLife = Annotated[
+    str | None, _option(_SHED, "TICKS", "Of --stats decayed and sketch.", default="the longest window")
+]
+Switches = Annotated[
+    list[str] | None,
+    _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set"),
+]
 
-def settings(texts: Sequence[str]) -> dict[str, str]:
-    """The switches of `--set`, which may be repeated and may hold several.
-
-    >>> settings(["mn=memory,rates=arrival"])
-    {'mn': 'memory', 'rates': 'arrival'}
-    """
-    chosen: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not (name and equals and value):
-            raise PenstockError(f"--set must read like name=value, got {part!r}")
-        if chosen.setdefault(name, value) != value:
-            raise PenstockError(f"--set must choose one value for {name}, got {chosen[name]!r} and {value!r}")
-    return chosen
-
-
-def per_stream(text: str, option: str, streams: Sequence[str]) -> float | list[float]:
-    """One number for all streams, or one for each: "1.0", "1,0" in their order, or "R=1,S=0".
-
-    >>> per_stream("S=0,R=1", "--skew", ["R", "S"])
-    [1.0, 0.0]
-    >>> per_stream("0.5", "--skew", ["R", "S"])
-    0.5
-    """
-    try:
-        if "=" in text:
-            named = dict(part.split("=") for part in words(text, option))
-            by_name = {name.strip(): float(value) for name, value in named.items()}
-            if set(by_name) != set(streams):
-                raise PenstockError(f"{option} must name each of the streams {', '.join(streams)}, got {text!r}")
-            return [by_name[name] for name in streams]
-        numbers = [float(part) for part in words(text, option)]
-    except ValueError as error:
-        if isinstance(error, PenstockError):
-            raise
-        raise PenstockError(f"{option} must be a number, or one per stream such as R=1,S=0, got {text!r}") from None
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def read_rates(path: Path, trace: Trace) -> dict[tuple[str, Any], float]:
-    """A table of rates for `--stats given`: columns `stream`, those of the key, and `rate` (arrivals per tick)."""
-    import pyarrow as pa
-
-    from penstock.core.tables import read_table
-
-    table = read_table(path)
-    wanted = ("stream", *trace.key_columns, "rate")
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing:
-        raise PenstockError(f"--rates needs the columns {', '.join(wanted)}; {', '.join(missing)} missing in {str(path)!r}")
-    columns = []
-    for name in wanted:
-        kind = trace.key_values(name).type if name in trace.key_columns else pa.float64() if name == "rate" else pa.string()
-        if table[name].null_count:
-            raise PenstockError(f"--rates must have no nulls, column {name!r} of {str(path)!r} has one")
-        try:
-            columns.append(table[name].cast(kind).to_pylist())
-        except pa.ArrowException:
-            raise PenstockError(f"--rates needs a column {name!r} of type {kind}, got {table[name].type} in {str(path)!r}") from None
-    rates: dict[tuple[str, Any], float] = {}
-    for stream, *key, rate in zip(*columns, strict=True):
-        place = (stream, tuple(key) if len(key) > 1 else key[0])
-        if place in rates:
-            raise PenstockError(f"--rates must have one rate per stream and key, got two for {stream} {place[1]!r}")
-        rates[place] = rate
-    return rates
+# The result.
+Outputs = Annotated[
+    Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")
+]
+MemoryLog = Annotated[
+    Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")
+]
+Plot = Annotated[Path | None, _option(_RESULT, "FILE", "Draw memory per stream over time: .png, .svg or .html.")]
+Compared = Annotated[
+    bool | None,
+    typer.Option(
+        "--exact/--no-exact",
+        help="Compare with the exact result.",
+        rich_help_panel=_RESULT,
+        show_default="only for tables",
+    ),
+]

@@ -1,4 +1,4 @@
-"""What the commands share: tables for people, JSON for programs, one-line errors, a progress bar, files that appear whole or not at all."""
+"""What the commands share: tables and JSON, one-line errors, a progress bar, files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from rich.text import Text
 from penstock.core.errors import PenstockError, choose
 
 TABLES = (".parquet", ".csv", ".jsonl", ".json")
+NOTHING = "\N{EN DASH}"
+"""Where a table has no number to show."""
 PICTURES = (".png", ".svg", ".html")
 _PATIENCE = 1.0  # seconds of work before a progress bar shows
 _WIDE = 160  # columns of a table that goes to a file or a pipe
@@ -54,7 +56,9 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", caption: str = "", left: int = 1) -> None:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", caption: str = "", left: int = 1
+) -> None:
     """Print a table for people; the first `left` columns hold words, the others numbers.
 
     >>> print_table(["policy", "outputs"], [["prob", "12"]])
@@ -88,7 +92,7 @@ def share(part: float, whole: float) -> str:
     >>> share(1, 3), share(0, 0)
     ('33.3 %', '–')
     """
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+    return f"{100 * part / whole:.1f} %" if whole else NOTHING
 
 
 def number(value: float) -> str:
@@ -111,7 +115,12 @@ class Bar:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         console = Console(file=sys.stderr)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+        )
         self._progress = Progress(*columns, console=console, transient=True)
         self._task = self._progress.add_task(label, total=total)
         self._timer = threading.Timer(_PATIENCE, self._show)
@@ -148,7 +157,7 @@ class Bar:
 
 
 class Files:
-    """Files that appear together when all has worked, or not at all: each is written under another name, and renamed at the end.
+    """Files that appear together when all has worked, or not at all: written under another name, renamed at the end.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -171,18 +180,25 @@ class Files:
     def __enter__(self) -> Files:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if kind is None:
                 for draft, target in self._pending:
                     os.replace(draft, target)
         except OSError as failure:
-            raise PenstockError(f"cannot write {str(target)!r}: {failure.strerror}") from None
+            raise PenstockError(f"cannot write {str(target)!r}: {_reason(failure)}") from None
         finally:
             for draft, _ in self._pending:
                 draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and self._pending:
-            raise PenstockError(f"cannot write {str(self._pending[-1][1])!r}: {error.strerror or error}") from None
+            raise PenstockError(f"cannot write {str(self._pending[-1][1])!r}: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    """The system's words; PyArrow's own name the file under which we write for now."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def check_target(option: str, path: Path | None, suffixes: Sequence[str]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from penstock.cli.options import integer, read_rates, real, settings, words
+from penstock.cli import options as opt
 from penstock.cli.output import (
     PICTURES,
     TABLES,
@@ -24,6 +24,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
+from penstock.cli.texts import integer, read_rates, real, settings, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -33,104 +34,40 @@ if TYPE_CHECKING:
     from penstock.core.run import JoinRun
     from penstock.core.trace import Trace
 
-_JOIN, _SHED, _RESULT = "The join", "The memory and who leaves it", "The result"
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command(
-        epilog="Example: penstock simulate trace.parquet --window 400 --memory 100 --policy prob,life,fifo --plot memory.png"
+        epilog="Example: penstock simulate trace.parquet --window 400 --memory 100 --policy prob,fifo --plot memory.png"
     )(simulate)
 
 
-def _option(panel: str, metavar: str, text: str, *names: str, default: str | bool | None = None) -> Any:
-    shown = {} if default is None else {"show_default": default}
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **shown)
-
-
-Window = Annotated[
-    str,
-    _option(
-        _JOIN, "LENGTH",
-        "How long tuples wait for partners: 400 ticks; by stream R=400,S=800; rows:100; tumbling:400; landmark:0; none; "
-        "0:400,900:200 (from time 900 on 200).",
-        default=False,
-    ),
-]  # fmt: skip
-Memory = Annotated[
-    str,
-    _option(
-        _SHED, "SIZE", "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50).", default=False
-    ),
-]  # fmt: skip
-Policies = Annotated[str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them.")]
-Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all streams) or fixed (equal parts).")]
-Stats = Annotated[str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")]
-Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with the columns stream, key, rate.")]
-Objective = Annotated[
-    str | None,
-    _option(
-        _JOIN, "NAME", "What an output is worth: count (1), or min, max, sum, product, avg of its importances.",
-        default="min; count without importances",
-    ),
-]  # fmt: skip
-Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on.")]
-Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
-Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it.", default="the window")]
-Beta = Annotated[str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")]
-Weights = Annotated[str, _option(_SHED, "A,B,C", "additive: weights of importance, matches and time.")]
-HalfLife = Annotated[str | None, _option(_SHED, "TICKS", "Of --stats decayed and sketch.", default="the longest window")]
-Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
-Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
-Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
-Predicate = Annotated[str, _option(_JOIN, "TEST", "Which keys match: =, !=, <, <=, >, >=, eps:0.5.")]
-Switches = Annotated[
-    list[str] | None, _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set")
-]
-Key = Annotated[str, _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.")]
-Streams = Annotated[
-    str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")
-]
-Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")]
-MemoryLog = Annotated[Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")]
-Plot = Annotated[Path | None, _option(_RESULT, "FILE", "Draw memory per stream over time: .png, .svg or .html.")]
-Compared = Annotated[
-    bool | None,
-    typer.Option(
-        "--exact/--no-exact", help="Compare with the exact result.", rich_help_panel=_RESULT, show_default="only for tables"
-    ),
-]
-
-
 def simulate(
-    trace: Annotated[
-        Path,
-        typer.Argument(metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False),
-    ],
-    window: Window,
-    memory: Memory,
-    policy: Policies = "prob",
-    allocation: Allocation = "variable",
-    stats: Stats = "whole",
-    rates: Rates = None,
-    objective: Objective = None,
-    start: Start = None,
-    seed: Seed = "0",
-    alpha: Alpha = None,
-    beta: Beta = None,
-    weights: Weights = "1,1,0",
-    half_life: HalfLife = None,
-    model: Model = "buffered",
-    clock: Clock = "global",
-    lateness: Lateness = "0",
-    predicate: Predicate = "=",
-    switch: Switches = None,
-    key: Key = "key",
-    streams: Streams = None,
-    outputs: Outputs = None,
-    memory_log: MemoryLog = None,
-    plot: Plot = None,
-    exact: Compared = None,
+    trace: opt.TraceFile,
+    window: opt.Window,
+    memory: opt.Memory,
+    policy: opt.Policies = "prob",
+    allocation: opt.Allocation = "variable",
+    stats: opt.Stats = "whole",
+    rates: opt.Rates = None,
+    objective: opt.Objective = None,
+    start: opt.Start = None,
+    seed: opt.Seed = "0",
+    alpha: opt.Alpha = None,
+    beta: opt.Beta = None,
+    weights: opt.Weights = "1,1,0",
+    half_life: opt.HalfLife = None,
+    model: opt.Model = "buffered",
+    clock: opt.Clock = "global",
+    lateness: opt.Lateness = "0",
+    predicate: opt.Predicate = "=",
+    switch: opt.Switches = None,
+    key: opt.Key = "key",
+    streams: opt.Streams = None,
+    outputs: opt.Outputs = None,
+    memory_log: opt.MemoryLog = None,
+    plot: opt.Plot = None,
+    exact: opt.Compared = None,
     form: FormatOption = "table",
 ) -> None:
     """Join the streams of a trace in bounded memory: how much comes out, under which policy?"""
@@ -138,32 +75,34 @@ def simulate(
     check_target("--outputs", outputs, TABLES)
     check_target("--memory-log", memory_log, TABLES)
     check_target("--plot", plot, PICTURES)
-    check_different({"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
+    check_different(
+        {"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot}
+    )
     if (rates is not None) != (stats == "given"):
         raise PenstockError("--rates FILE and --stats given belong together, got only one of them")
     names = words(policy, "--policy")
-    options: dict[str, Any] = dict(
-        window=window,
-        memory=memory,
-        allocation=allocation,
-        stats=stats,
-        objective=objective,
-        start=None if start is None else integer(start, "--start"),
-        seed=integer(seed, "--seed"),
-        alpha=None if alpha is None else real(alpha, "--alpha"),
-        beta=None if beta is None else real(beta, "--beta"),
-        half_life=None if half_life is None else real(half_life, "--half-life"),
-        weights=[real(weight, "--weights") for weight in words(weights, "--weights")],
-        model=model,
-        clock=clock,
-        lateness=lateness,
-        predicate=predicate,
-        switches=settings(switch or ()),
-    )
+    options: dict[str, Any] = {
+        "window": window,
+        "memory": memory,
+        "allocation": allocation,
+        "stats": stats,
+        "objective": objective,
+        "start": None if start is None else integer(start, "--start"),
+        "seed": integer(seed, "--seed", least=0),
+        "alpha": None if alpha is None else real(alpha, "--alpha"),
+        "beta": None if beta is None else real(beta, "--beta"),
+        "half_life": None if half_life is None else real(half_life, "--half-life"),
+        "weights": [real(weight, "--weights") for weight in words(weights, "--weights")],
+        "model": model,
+        "clock": clock,
+        "lateness": lateness,
+        "predicate": predicate,
+        "switches": settings(switch or ()),
+    }
 
     from penstock.core.trace import read_trace
 
-    rows = read_trace(trace, key=words(key, "--key"), streams=words(streams, "--streams") if streams else None)
+    rows = read_trace(trace, key=words(key, "--key"), streams=None if streams is None else words(streams, "--streams"))
     problem = _check(rows, names, options)
     if rates is not None:
         options["given"] = read_rates(rates, rows)
@@ -182,10 +121,10 @@ def simulate(
             chart = figures.memory_over_time(runs, budget=problem.budget, timestamps=rows.timestamps)
             figures.save(chart, files.new(plot))
     if rows.n_backwards:
-        note(
-            f"{rows.n_backwards:,} rows are earlier than the row before them; rows are played as they come, "
-            f"and with --clock {clock} what has expired by then is missed"
-        )
+        which = "1 row is earlier than the row before it"
+        if rows.n_backwards > 1:
+            which = f"{rows.n_backwards:,} rows are earlier than the row before them"
+        note(f"{which}; rows are played as they come, and with --clock {clock} what has expired by then is missed")
     if as_json:
         print_json([run.summary() | _recall(run, whole) for run in runs])
     else:
@@ -197,9 +136,12 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Probl
     from penstock.core.problem import Problem
     from penstock.policies.table import open_policy
 
-    problem = Problem.of(
-        trace.streams, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None, **options
-    )
+    known = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
+    try:
+        problem = Problem.of(trace.streams, **known, **options)
+    except OverflowError:
+        got = ", ".join(f"--{name} {options[name]}" for name in ("window", "memory"))
+        raise PenstockError(f"window and memory must have times below 2**60, got {got}") from None
     for name in names:
         open_policy(name, problem)
     return problem
@@ -230,8 +172,10 @@ def _play(
 
 
 def _exactly(trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
-    """The options under which nothing is shed. In a trace out of order nothing may expire early either: the exact result does
-    not depend on the order of rows."""
+    """The options under which nothing is shed.
+
+    The exact result does not depend on the order of rows, so out of order nothing may expire before its time either.
+    """
     kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "switches")}
     if trace.n_backwards:
         span = int(trace.time.max() - trace.time.min())
@@ -247,7 +191,11 @@ def _outputs(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
     for run in runs:
         assert run.outputs is not None
         members = {_column(name): run.outputs[:, 1 + place] for place, name in enumerate(run.streams)}
-        parts.append(pa.table({"policy": pa.repeat(run.policy, len(run.outputs)), "time": _times(trace, run.outputs[:, 0]), **members}))
+        parts.append(
+            pa.table(
+                {"policy": pa.repeat(run.policy, len(run.outputs)), "time": _times(trace, run.outputs[:, 0]), **members}
+            )
+        )
     return pa.concat_tables(parts)
 
 
@@ -263,7 +211,9 @@ def _memory_log(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
         retained = [rows for _, rows in run.memory_log]
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in retained])]).astype(np.int32)
         rows = pa.ListArray.from_arrays(offsets, np.concatenate(retained))
-        parts.append(pa.table({"policy": pa.repeat(run.policy, len(times)), "time": _times(trace, times), "rows": rows}))
+        parts.append(
+            pa.table({"policy": pa.repeat(run.policy, len(times)), "time": _times(trace, times), "rows": rows})
+        )
     return pa.concat_tables(parts)
 
 
@@ -275,7 +225,11 @@ def _times(trace: Trace, ticks: Any) -> pa.Array:
     """Times as the trace has them: ticks, or timestamps."""
     import pyarrow as pa
 
-    return pa.array(ticks).cast(pa.timestamp("us", tz=trace.table["time"].type.tz)) if trace.timestamps else pa.array(ticks)
+    return (
+        pa.array(ticks).cast(pa.timestamp("us", tz=trace.table["time"].type.tz))
+        if trace.timestamps
+        else pa.array(ticks)
+    )
 
 
 def _write(table: pa.Table, path: Path) -> None:

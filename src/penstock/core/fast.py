@@ -14,7 +14,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.play import Columns, Logs, play
 from penstock.core.problem import Problem
-from penstock.core.ranking import DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY, rebuild, regroup
+from penstock.core.ranking import DRAW, GAIN_LOSS, MATCHES, PATIENCE, RATES, SCORE, rebuild, regroup
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
@@ -49,23 +49,24 @@ class FastEngine:
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
         columns = self._columns(batch)
-        logs = Logs(*(np.empty((256 if wanted else 1, width if wanted else 0), np.int64) for wanted, width in self._logs()))
-        lengths = np.zeros(5, dtype=np.int64)
+        n, budget = self.problem.n_streams, self.problem.budget
+        logs = self._open_logs()
         position, stop, size = 0, 0, len(batch)
         while position < size:
             if position >= stop:
                 stop = self._price(batch, columns, position)
             target = min(stop, position + _CHUNK) if progress else stop
-            reached, logs = play(
-                self.memory, self.problem.budget.times, self.problem.budget.caps, columns, position, target, logs, lengths
-            )
+            width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
+            scratch = np.empty((n + 2, width), dtype=np.int64)
+            reached = play(self.memory, budget.times, budget.caps, columns, position, target, logs, scratch)
             if reached < target:
                 self._make_room(_instant_size(batch.time, reached))
+                logs = _with_room(logs)
             if progress:
                 progress(reached - position)
             position = reached
         self.memory.next_row += size
-        kept = [log[:length].copy() for log, length in zip(logs, lengths, strict=True)]
+        kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
         return Played(kept[0], kept[1].reshape(-1), kept[2].reshape(-1), kept[3], kept[4])
 
     def snapshot(self) -> bytes:
@@ -88,9 +89,11 @@ class FastEngine:
         live = max(64, len(part["time"]))
         self.arrays, self.memory = _import(self.problem, self.ranking, part, slots=live, keys=live)
 
-    def _logs(self) -> list[tuple[bool, int]]:
+    def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
-        return [(keep.outputs, n + 1), (keep.sheds, 1), (keep.expired, 1), (keep.retained, 2), (keep.series, n + 1)]
+        kept = [(keep.outputs, n + 1), (keep.sheds, 1), (keep.expired, 1), (keep.retained, 2), (keep.series, n + 1)]
+        logs = (np.empty((256, width if wanted else 0), dtype=np.int64) for wanted, width in kept)
+        return Logs(*logs, lengths=np.zeros(5, dtype=np.int64), needed=np.zeros(5, dtype=np.int64))
 
     def _columns(self, batch: Batch) -> Columns:
         problem, ranking = self.problem, self.ranking
@@ -139,6 +142,8 @@ class FastEngine:
         needed = int(memory.live_keys) + arrivals
         if keys < needed:
             keys = max(needed, min(keys * 3 // 2, slots))
+        if slots == len(self.arrays["slots"]) and keys == len(self.arrays["keys"]):
+            return
         state = _export(memory, self.arrays)
         self.arrays, self.memory = _import(problem, self.ranking, state, slots=slots, keys=keys)
 
@@ -171,16 +176,16 @@ def _allocate(problem: Problem, ranking: Ranking, *, slots: int, keys: int) -> t
         "groups": keys * n,
         "stale": stale,
         "stale_queue": stale,
-        "tree": levels * n * 2 * leaves if kind > DRAW else 1,
-        "due": n * 2 * leaves if kind in (LIFE, STAY) else 1,
+        "nodes": levels * n * 2 * leaves if kind > DRAW else 1,
         "stack": 128,
         "fresh": slots,
+        "waiting": 4 * PATIENCE * n,
     }
     arrays: dict[str, Any] = {name: np.zeros(sizes[name], dtype=dtype) for name, dtype in ARRAYS.items()}
     arrays["keys"][:] = np.arange(1, keys + 1)
     arrays["table"][:] = -1
-    arrays["tree"][:] = -1
-    arrays["due"][:] = NEVER
+    arrays["nodes"]["winner"] = -1
+    arrays["nodes"]["due"] = NEVER
     arrays["slots"]["after"] = np.arange(1, slots + 1)
     for name in ("head", "tail", "top", "floor", "gained"):
         arrays["groups"][name] = -1
@@ -252,6 +257,18 @@ def _import(
     regroup(memory, where)
     rebuild(memory)
     return arrays, memory
+
+
+def _with_room(logs: Logs) -> Logs:
+    """The logs, those that are too short doubled."""
+    out = []
+    for log, needed in zip(logs[:5], logs.needed, strict=True):
+        if log.shape[1] and len(log) < needed:
+            longer = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)
+            longer[: len(log)] = log
+            log = longer
+        out.append(log)
+    return Logs(*out, lengths=logs.lengths, needed=logs.needed)
 
 
 def _instant_size(time: Ints, begin: int) -> int:

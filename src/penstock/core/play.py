@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core.compiled import kernel, routine
+from penstock.core.compiled import kernel
 from penstock.core.memory import claim_key, find_key, horizon_of, key_is_idle, link, next_expired, release_key, unlink
-from penstock.core.probe import count_whole, gather, grown, most_combinations, most_pairs, walk_combinations, walk_pairs
+from penstock.core.probe import count_whole, gather, walk_combinations, walk_pairs
 from penstock.core.ranking import (
     ARRIVAL,
     FROM_COLUMN,
@@ -24,13 +23,19 @@ from penstock.core.ranking import (
     GAIN_LOSS,
     LIFE,
     MATCHES,
+    PATIENCE,
     RATES,
     SCORE,
     STAY,
+    admit_waiting,
     count_matches,
     enter,
     gain,
+    is_hopeless,
     leave,
+    lowest,
+    next_turned_away,
+    partner_rate,
     place_by_score,
     refresh,
     set_rates,
@@ -57,29 +62,29 @@ class Columns(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """What is written down on request; a log with 0 columns is not kept."""
+    """What is written down on request; a log with 0 columns is not kept. `needed` says how long each must be to go on."""
 
     outputs: Ints  # time, row per stream
     sheds: Ints  # row
     expired: Ints  # row
     retained: Ints  # instant, row
     series: Ints  # time, tuples per stream
+    lengths: Ints
+    needed: Ints
 
 
-@routine
+@kernel
 def play(
-    memory: Memory, budget_times: Ints, budget_caps: Ints, batch: Columns, begin: int, until: int, logs: Logs, lengths: Ints
-) -> tuple[int, Logs]:
-    """Play instants from row `begin` until one begins at or after row `until`, or needs more room; where it stopped, and the logs."""
+    memory: Memory, budget_times: Ints, budget_caps: Ints, batch: Columns, begin: int, until: int, logs: Logs, scratch: Ints
+) -> int:
+    """Play instants from row `begin` until one begins at or after row `until`, or needs more room; where it stopped."""
     outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
+    lengths, needed = logs.lengths, logs.needed
     keep_outputs, keep_sheds = outputs.shape[1] > 0, sheds.shape[1] > 0
     keep_expired, keep_retained, keep_series = expired.shape[1] > 0, retained.shape[1] > 0, series.shape[1] > 0
     streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
     total_rows = len(batch.time)
-    width = len(slots(memory)) + total_rows if streams > 2 or inplace else 1
-    picks = np.empty((streams, width if streams > 2 or inplace else 1), dtype=np.int64)
-    picked = np.zeros(streams, dtype=np.int64)
-    chosen = np.zeros(streams, dtype=np.int64)
+    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
     base_row = memory.next_row
     position = begin
     while position < until:
@@ -89,6 +94,18 @@ def play(
             end += 1
         size = end - position
         if len(slots(memory)) - memory.live < size or len(keys(memory)) - memory.live_keys < size:
+            break
+        for log in range(len(lengths)):
+            needed[log] = lengths[log] + memory.live + size
+        if keep_outputs:
+            needed[0] = lengths[0] + _most_outputs(memory, batch.stream, batch.key, position, end)
+        if (
+            (keep_outputs and len(outputs) < needed[0])
+            or (keep_sheds and len(sheds) < needed[1])
+            or (keep_expired and len(expired) < needed[2])
+            or (keep_retained and len(retained) < needed[3])
+            or (keep_series and len(series) < needed[4])
+        ):
             break
         first_row = base_row + position
 
@@ -107,12 +124,20 @@ def play(
         slot = next_expired(memory, horizon)
         while slot >= 0:
             if keep_expired:
-                expired = grown(expired, lengths[2] + 1)
                 expired[lengths[2], 0] = slots(memory)[slot].row
                 lengths[2] += 1
             memory.n_expired += 1
             leave(memory, slot)
             slot = next_expired(memory, horizon)
+
+        step = memory.budget_step
+        while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
+            step += 1
+        memory.budget_step = step
+        door = memory.prices == RATES and size <= PATIENCE and _keys_differ(batch.key, position, end)
+        if kind == LIFE or kind == STAY:
+            for stream in range(streams):
+                refresh(memory, stream)
 
         # 2 join, and link the arrivals
         if memory.mn_of_memory == 1:
@@ -123,28 +148,35 @@ def play(
         in_order = time == now and horizon == now
         for at in range(position, end):
             stream = batch.stream[at]
-            number = claim_key(memory, batch.key[at])
-            if not inplace:
+            number = find_key(memory, batch.key[at])
+            which = lanes(memory)[stream].pool
+            away = False
+            if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+                if number < 0 or groups(memory)[number * streams + stream].members == 0:
+                    low = lowest(memory, which)
+                    away = low >= 0 and is_hopeless(memory, low, partner_rate(batch.rates[at], stream), batch.expiry[at], stream)
+            if number < 0 and not away:
+                number = claim_key(memory, batch.key[at])
+            if not inplace and number >= 0:
                 if in_order and not keep_outputs and memory.objective == 0:
                     count_whole(memory, stream, number, now)
                 elif streams == 2:
                     importance = batch.importance[at] if memory.objective > 0 else 1.0
-                    if keep_outputs:
-                        outputs = grown(outputs, lengths[0] + most_pairs(memory, stream, number))
                     lengths[0] = walk_pairs(
                         memory, stream, number, time, base_row + at, batch.expiry[at], importance,
                         outputs, lengths[0], keep_outputs,
                     )  # fmt: skip
                 else:
                     gather(memory, stream, number, base_row + at, picks, picked)
-                    if keep_outputs:
-                        outputs = grown(outputs, lengths[0] + most_combinations(streams, stream, picked))
                     lengths[0] = walk_combinations(
                         memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
                         picks, picked, chosen, outputs, lengths[0], keep_outputs,
                     )  # fmt: skip
             if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
                 memory.n_late += 1
+            if away:
+                fresh(memory)[at - position] = -1
+                continue
             slot = link(memory, stream, number, time, base_row + at, batch.expiry[at])
             fresh(memory)[at - position] = slot
             if memory.objective > 0 or kind >= SCORE:
@@ -155,12 +187,15 @@ def play(
                     spoil(memory, number, number * streams + stream)
 
         # 3 score
+        memory.patient = size <= PATIENCE
         if memory.prices == MATCHES and memory.mn_of_memory == 0:
             count_matches(memory)
         if kind == GAIN_LOSS:
             _gain_and_lose(memory, batch, position, end, first_row)
         for at in range(position, end):
             slot = fresh(memory)[at - position]
+            if slot < 0:
+                continue
             stream = batch.stream[at]
             number = slots(memory)[slot].key_of
             if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
@@ -186,7 +221,7 @@ def play(
         for at in range(position, end):
             slot = fresh(memory)[at - position]
             stream = batch.stream[at]
-            if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+            if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
                 number = slots(memory)[slot].key_of
                 unlink(memory, slot)
                 if memory.prices == MATCHES:
@@ -195,7 +230,6 @@ def play(
                     release_key(memory, number)
                 memory.n_expired += 1
                 if keep_expired:
-                    expired = grown(expired, lengths[2] + 1)
                     expired[lengths[2], 0] = base_row + at
                     lengths[2] += 1
         if kind == LIFE or kind == STAY:
@@ -203,19 +237,24 @@ def play(
                 refresh(memory, stream)
 
         # 4 shed
-        step = memory.budget_step
-        while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
-            step += 1
-        memory.budget_step = step
         for which in range(budget_caps.shape[1]):
+            at = next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end) if door else -1
+            while at >= 0:
+                fresh(memory)[at - position] = -2
+                if keep_sheds:
+                    sheds[lengths[1], 0] = base_row + at
+                    lengths[1] += 1
+                memory.n_shed += 1
+                at = next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end)
             while pools(memory)[which] > budget_caps[step, which]:
                 slot = victim(memory, which, first_row)
                 if keep_sheds:
-                    sheds = grown(sheds, lengths[1] + 1)
                     sheds[lengths[1], 0] = slots(memory)[slot].row
                     lengths[1] += 1
                 memory.n_shed += 1
                 leave(memory, slot)
+
+        admit_waiting(memory)
 
         # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
         if inplace:
@@ -227,8 +266,6 @@ def play(
                         other = batch.stream[earlier]
                         picks[other, picked[other]] = ~earlier
                         picked[other] += 1
-                if keep_outputs:
-                    outputs = grown(outputs, lengths[0] + most_combinations(streams, stream, picked))
                 lengths[0] = walk_combinations(
                     memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
                     picks, picked, chosen, outputs, lengths[0], keep_outputs,
@@ -239,13 +276,11 @@ def play(
             used += pools(memory)[which]
         memory.peak = max(memory.peak, used)
         if keep_series:
-            series = grown(series, lengths[4] + 1)
             series[lengths[4], 0] = time
             for stream in range(streams):
                 series[lengths[4], 1 + stream] = lanes(memory)[stream].held
             lengths[4] += 1
         if keep_retained:
-            retained = grown(retained, lengths[3] + memory.live)
             for stream in range(streams):
                 slot = lanes(memory)[stream].oldest
                 while slot >= 0:
@@ -254,7 +289,36 @@ def play(
                     lengths[3] += 1
                     slot = slots(memory)[slot].newer
         position = end
-    return position, Logs(outputs, sheds, expired, retained, series)
+    return position
+
+
+@kernel
+def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int) -> int:
+    """How many outputs an instant can have at most."""
+    total = 0
+    for at in range(begin, end):
+        number = find_key(memory, key[at])
+        outputs = 1
+        for other in range(memory.streams):
+            if other != stream[at]:
+                partners = 0
+                if number >= 0:
+                    partners += groups(memory)[number * memory.streams + other].members
+                for earlier in range(begin, at):
+                    partners += key[earlier] == key[at] and stream[earlier] == other
+                outputs *= partners
+        total += outputs
+    return total
+
+
+@kernel
+def _keys_differ(key: Ints, begin: int, end: int) -> bool:
+    """Whether no two arrivals of an instant share a key."""
+    for at in range(begin, end):
+        for other in range(begin, at):
+            if key[at] == key[other]:
+                return False
+    return True
 
 
 @kernel

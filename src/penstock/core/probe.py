@@ -7,54 +7,24 @@ with t the largest time in it, t < expiry of every member (members of a window c
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from penstock.core.compiled import kernel, routine
+from penstock.core.compiled import kernel
 from penstock.core.state import Memory, groups, lanes, ranks, slots
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.core.window import NEVER
 
 
-@routine
-def grown(log: NDArray[np.int64], needed: int) -> NDArray[np.int64]:
-    """A log with room for `needed` rows, the old content kept."""
-    if needed <= len(log):
-        return log
-    larger = np.empty((max(2 * len(log), needed), log.shape[1]), dtype=np.int64)
-    larger[: len(log)] = log
-    return larger
-
-
 @kernel
 def count_whole(memory: Memory, stream: int, number: int, now: int) -> None:
     """Count the outputs of a pivot whose matches are whole classes, without making them."""
-    outputs = most_pairs(memory, stream, number)
-    if now >= memory.start:
-        memory.n_output += outputs
-        memory.value += outputs * memory.value_of_one
-
-
-@kernel
-def most_pairs(memory: Memory, stream: int, number: int) -> int:
-    """How many outputs a pivot can have at most: the product of the other streams' classes."""
-    outputs = 1
     streams = memory.streams
+    outputs = 1
     for other in range(streams):
         if other != stream:
             outputs *= groups(memory)[number * streams + other].members
-    return outputs
-
-
-@kernel
-def most_combinations(streams: int, stream: int, picked: Ints) -> int:
-    """The same, from gathered partners."""
-    outputs = 1
-    for other in range(streams):
-        if other != stream:
-            outputs *= picked[other]
-    return outputs
+    if now >= memory.start:
+        memory.n_output += outputs
+        memory.value += outputs * memory.value_of_one
 
 
 @kernel

@@ -21,25 +21,26 @@ from penstock.core.memory import key_is_idle, release_key, unlink
 from penstock.core.state import (
     Memory,
     draws,
-    due,
+    fresh,
     groups,
     keys,
     lanes,
+    nodes,
     pools,
     ranks,
     slots,
     stack,
     stale,
     stale_queue,
-    tree,
+    waiting,
 )
 from penstock.core.trace import Floats, Ints
-from penstock.core.window import NEVER
 
 # Kinds of ranking. ARRIVAL and DRAW need no classes; PRICE, LIFE and STAY order a class by age, the others by a heap.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = range(9)
 
 NO_PRICES, RATES, MATCHES = range(3)  # prices of classes: none, per-row rates of the statistics, mn
+PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
 FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = range(3)  # where a first score comes from
 
 
@@ -64,6 +65,20 @@ def compare_products(a: int, x: float, b: int, y: float) -> int:
     if left < right:
         return -1
     return 1 if left > right else 0
+
+
+@kernel
+def compare_worth(memory: Memory, p: float, life: int, q: float, other_life: int) -> int:
+    """Compare two tuples of a policy that ranks by price and remaining life: negative if the first is worth less."""
+    if memory.kind == LIFE:
+        return compare_products(life, p, other_life, q)
+    if memory.kind == STAY:
+        sign = compare_products(life, max(0.0, p - memory.toll), other_life, max(0.0, q - memory.toll))
+        if sign != 0:
+            return sign
+    if p < q:
+        return -1
+    return 1 if p > q else 0
 
 
 @kernel
@@ -95,27 +110,12 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     kind = memory.kind
     u = first(memory, level, group)
     v = first(memory, level, other)
-    if kind == PRICE:
-        if groups(memory)[group].price != groups(memory)[other].price:
-            return bool(groups(memory)[group].price < groups(memory)[other].price)
-    elif kind == LIFE:
-        sign = compare_products(
-            remaining(memory, u), groups(memory)[group].price, remaining(memory, v), groups(memory)[other].price
+    if kind <= STAY:
+        sign = compare_worth(
+            memory, groups(memory)[group].price, remaining(memory, u), groups(memory)[other].price, remaining(memory, v)
         )
         if sign != 0:
             return bool(sign < 0)
-    elif kind == STAY:
-        toll = memory.toll
-        sign = compare_products(
-            remaining(memory, u),
-            max(0.0, groups(memory)[group].price - toll),
-            remaining(memory, v),
-            max(0.0, groups(memory)[other].price - toll),
-        )
-        if sign != 0:
-            return bool(sign < 0)
-        if groups(memory)[group].price != groups(memory)[other].price:
-            return bool(groups(memory)[group].price < groups(memory)[other].price)
     else:
         x = ranks(memory)[u].score
         y = ranks(memory)[v].score
@@ -141,47 +141,92 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     return bool(slots(memory)[u].row < slots(memory)[v].row)
 
 
-# The tournament of one stream: node 1 is the root, the leaf of key number k is node LEAVES + k; a node holds the winning key number.
+# The tournament of one stream: node 1 is the root, the leaf of key number k is node `leaves` + k. A node repeats what its winner is
+# compared by, so that most decisions look at two neighbouring nodes and nothing else.
+
+
+@kernel
+def _key(memory: Memory, level: int, group: int, slot: int) -> float:
+    """What the first tuple of a class is compared by inside its stream, before ties."""
+    kind = memory.kind
+    if kind <= LIFE:
+        return float(groups(memory)[group].price)
+    if kind == STAY:
+        return max(0.0, groups(memory)[group].price - memory.toll)
+    if level:
+        return float(ranks(memory)[slot].importance)
+    score = ranks(memory)[slot].score
+    if kind == SCORE_TIMES_PRICE:
+        return float(score * groups(memory)[group].price)
+    if kind == SCORE_PLUS_PRICE:
+        return float(score + memory.match_weight * groups(memory)[group].price)
+    return float(score)
 
 
 @kernel
 def _due(memory: Memory, stream: int, winner: int, loser: int) -> int:
-    """The earliest clock at which `loser` may overtake `winner`; early is safe."""
-    streams = memory.streams
+    """The earliest clock at which node `loser` may overtake node `winner`; early is safe."""
     clock = lanes(memory)[stream].clock
-    u = groups(memory)[winner * streams + stream].head
-    v = groups(memory)[loser * streams + stream].head
-    p = groups(memory)[winner * streams + stream].price
-    q = groups(memory)[loser * streams + stream].price
-    if memory.kind == STAY:
-        p = max(0.0, p - memory.toll)
-        q = max(0.0, q - memory.toll)
+    p = nodes(memory)[winner].key
+    q = nodes(memory)[loser].key
     if q <= p:
-        return max(clock + 1, slots(memory)[v].expiry - memory.less)
-    a = remaining(memory, u) * p
-    b = remaining(memory, v) * q
+        return max(clock + 1, nodes(memory)[loser].expiry - memory.less)
+    a = max(0, nodes(memory)[winner].expiry - clock - memory.less) * p
+    b = max(0, nodes(memory)[loser].expiry - clock - memory.less) * q
     ticks = (b - a - 4e-15 * (a + b)) / (q - p)
-    return int(clock + max(1, int(min(ticks, 1e17)) - 1))
+    return int(clock + max(1, int(np.ceil(min(ticks, 1e17)))))
 
 
 @kernel
 def _judge(memory: Memory, level: int, stream: int, base: int, node: int) -> None:
     """Set one inner node from its two children."""
-    nodes = tree(memory)
-    left = nodes[base + 2 * node]
-    right = nodes[base + 2 * node + 1]
-    streams = memory.streams
+    kinetic = memory.kind == LIFE or memory.kind == STAY
+    left = base + 2 * node
+    right = left + 1
     winner = left
     loser = right
-    if left < 0 or (right >= 0 and not ahead(memory, level, left * streams + stream, right * streams + stream)):
+    if nodes(memory)[left].winner < 0:
         winner = right
         loser = left
-    nodes[base + node] = winner
-    if memory.kind == LIFE or memory.kind == STAY:
-        when = min(due(memory)[base + 2 * node], due(memory)[base + 2 * node + 1])
-        if loser >= 0:
+    elif nodes(memory)[right].winner >= 0:
+        x = nodes(memory)[left].key
+        y = nodes(memory)[right].key
+        sign = 0
+        if kinetic:
+            clock = lanes(memory)[stream].clock + memory.less
+            a = max(0, nodes(memory)[left].expiry - clock)
+            b = max(0, nodes(memory)[right].expiry - clock)
+            sign = compare_products(a, x, b, y)
+        elif x != y:
+            sign = -1 if x < y else 1
+        if sign == 0:
+            one = nodes(memory)[left].winner * memory.streams + stream
+            other = nodes(memory)[right].winner * memory.streams + stream
+            sign = -1 if ahead(memory, level, one, other) else 1
+        if sign > 0:
+            winner = right
+            loser = left
+    at = base + node
+    nodes(memory)[at].winner = nodes(memory)[winner].winner
+    nodes(memory)[at].key = nodes(memory)[winner].key
+    if kinetic:
+        when = min(nodes(memory)[left].due, nodes(memory)[right].due)
+        if nodes(memory)[loser].winner >= 0:
             when = min(when, _due(memory, stream, winner, loser))
-        due(memory)[base + node] = when
+        nodes(memory)[at].expiry = nodes(memory)[winner].expiry
+        nodes(memory)[at].due = when
+
+
+@kernel
+def _set_leaf(memory: Memory, level: int, stream: int, number: int, at: int) -> None:
+    """Set the leaf of a class from its first tuple."""
+    group = number * memory.streams + stream
+    slot = first(memory, level, group)
+    nodes(memory)[at].winner = number if slot >= 0 else -1
+    if slot >= 0:
+        nodes(memory)[at].key = _key(memory, level, group, slot)
+        if memory.kind == LIFE or memory.kind == STAY:
+            nodes(memory)[at].expiry = slots(memory)[slot].expiry
 
 
 @kernel
@@ -192,17 +237,43 @@ def promote(memory: Memory, level: int, stream: int, number: int) -> None:
     leaves = memory.leaves
     base = (level * memory.streams + stream) * 2 * leaves
     there = first(memory, level, number * memory.streams + stream) >= 0
-    tree(memory)[base + leaves + number] = number if there else -1
+    if nodes(memory)[base + leaves + number].winner < 0 and (not there or memory.patient):
+        if there:
+            _wait(memory, level * len(groups(memory)) + number * memory.streams + stream)
+        return
+    _set_leaf(memory, level, stream, number, base + leaves + number)
     kinetic = memory.kind == LIFE or memory.kind == STAY
     node = (leaves + number) >> 1
     while node >= 1:
-        winner = tree(memory)[base + node]
-        when = due(memory)[base + node] if kinetic else 0
+        winner = nodes(memory)[base + node].winner
+        when = nodes(memory)[base + node].due if kinetic else 0
         _judge(memory, level, stream, base, node)
         memory.steps += 1
-        if tree(memory)[base + node] == winner and winner != number and (not kinetic or due(memory)[base + node] == when):
+        if nodes(memory)[base + node].winner == winner and winner != number and (not kinetic or nodes(memory)[base + node].due == when):
             break
         node >>= 1
+
+
+@kernel
+def _wait(memory: Memory, place: int) -> None:
+    """Keep a new class out of the tournament for now: most are shed in the instant in which they come."""
+    for at in range(memory.n_waiting):
+        if waiting(memory)[at] == place:
+            return
+    waiting(memory)[memory.n_waiting] = place
+    memory.n_waiting += 1
+
+
+@kernel
+def admit_waiting(memory: Memory) -> None:
+    """Let the new classes that have survived the instant into the tournament."""
+    memory.patient = 0
+    for at in range(memory.n_waiting):
+        level = waiting(memory)[at] // len(groups(memory))
+        group = waiting(memory)[at] - level * len(groups(memory))
+        if first(memory, level, group) >= 0:
+            promote(memory, level, group % memory.streams, group // memory.streams)
+    memory.n_waiting = 0
 
 
 @kernel
@@ -211,20 +282,18 @@ def refresh(memory: Memory, stream: int) -> None:
     leaves = memory.leaves
     base = stream * 2 * leaves
     clock = lanes(memory)[stream].clock
-    dues = due(memory)
-    if dues[base + 1] > clock:
+    if nodes(memory)[base + 1].due > clock:
         return
-    path = stack(memory)
-    path[0] = 1
+    stack(memory)[0] = 1
     depth = 1
     while depth > 0:
-        node = path[depth - 1]
+        node = stack(memory)[depth - 1]
         below = 2 * node
-        if below < leaves and dues[base + below] <= clock:
-            path[depth] = below
+        if below < leaves and nodes(memory)[base + below].due <= clock:
+            stack(memory)[depth] = below
             depth += 1
-        elif below + 1 < leaves and dues[base + below + 1] <= clock:
-            path[depth] = below + 1
+        elif below + 1 < leaves and nodes(memory)[base + below + 1].due <= clock:
+            stack(memory)[depth] = below + 1
             depth += 1
         else:
             _judge(memory, 0, stream, base, node)
@@ -237,16 +306,12 @@ def rebuild(memory: Memory) -> None:
     """Set up every tournament from scratch, after its arrays have grown or every price has changed."""
     if memory.kind <= DRAW:
         return
-    streams = memory.streams
     leaves = memory.leaves
-    tree(memory)[:] = -1
-    due(memory)[:] = NEVER
     for level in range(2 if memory.kind == GAIN_LOSS else 1):
-        for stream in range(streams):
-            base = (level * streams + stream) * 2 * leaves
+        for stream in range(memory.streams):
+            base = (level * memory.streams + stream) * 2 * leaves
             for number in range(len(keys(memory))):
-                if first(memory, level, number * streams + stream) >= 0:
-                    tree(memory)[base + leaves + number] = number
+                _set_leaf(memory, level, stream, number, base + leaves + number)
             for node in range(leaves - 1, 0, -1):
                 _judge(memory, level, stream, base, node)
 
@@ -399,14 +464,21 @@ def count_matches(memory: Memory) -> None:
 
 
 @kernel
+def partner_rate(rates: Floats, stream: int) -> float:
+    """p of a tuple of `stream`: the product of its key's rates in the other streams."""
+    price = 1.0
+    for other in range(len(rates)):
+        if other != stream:
+            price *= rates[other]
+    return price
+
+
+@kernel
 def set_rates(memory: Memory, number: int, rates: Floats) -> None:
     """Price the classes of a key by the rates of its partners (their product)."""
     streams = memory.streams
     for stream in range(streams):
-        price = 1.0
-        for other in range(streams):
-            if other != stream:
-                price *= rates[other]
+        price = partner_rate(rates, stream)
         group = number * streams + stream
         if groups(memory)[group].price != price:
             groups(memory)[group].price = price
@@ -468,6 +540,53 @@ def leave(memory: Memory, slot: int) -> None:
         release_key(memory, number)
 
 
+# The door: an arrival that is worth less than everything in a full pool need not come in.
+
+
+@kernel
+def lowest(memory: Memory, which: int) -> int:
+    """The class of a pool whose first tuple leaves first, -1 if there is none (policies that rank by price)."""
+    best = -1
+    for stream in range(memory.streams):
+        if lanes(memory)[stream].pool == which:
+            number = nodes(memory)[stream * 2 * memory.leaves + 1].winner
+            group = number * memory.streams + stream
+            if number >= 0 and (best < 0 or ahead(memory, 0, group, best)):
+                best = group
+    return best
+
+
+@kernel
+def is_hopeless(memory: Memory, low: int, price: float, expiry: int, stream: int) -> bool:
+    """Whether an arrival ranks below class `low`, the lowest of its pool."""
+    life = max(0, expiry - lanes(memory)[stream].clock - memory.less)
+    held = groups(memory)[low]
+    return compare_worth(memory, price, life, held.price, remaining(memory, held.head)) < 0
+
+
+@kernel
+def next_turned_away(
+    memory: Memory, which: int, stream: Ints, expiry: Ints, rates: Floats, begin: int, end: int
+) -> int:
+    """Of the arrivals that were turned away (-1 in `fresh`) from a pool, the one that ranks lowest; -1 if none is left."""
+    best = -1
+    for at in range(begin, end):
+        if fresh(memory)[at - begin] != -1 or lanes(memory)[stream[at]].pool != which:
+            continue
+        if best >= 0:
+            sign = compare_worth(
+                memory,
+                partner_rate(rates[at], stream[at]),
+                max(0, expiry[at] - lanes(memory)[stream[at]].clock - memory.less),
+                partner_rate(rates[best], stream[best]),
+                max(0, expiry[best] - lanes(memory)[stream[best]].clock - memory.less),
+            )
+            if sign > 0 or (sign == 0 and stream[at] >= stream[best]):
+                continue
+        best = at
+    return best
+
+
 # The victim.
 
 
@@ -500,9 +619,14 @@ def victim(memory: Memory, which: int, first_row: int) -> int:
     for level in range(1 if kind == GAIN_LOSS else 0, -1, -1):
         for stream in range(streams):
             if lanes(memory)[stream].pool == which:
-                number = tree(memory)[(level * streams + stream) * 2 * leaves + 1]
+                number = nodes(memory)[(level * streams + stream) * 2 * leaves + 1].winner
                 group = number * streams + stream
                 if number >= 0 and (best < 0 or ahead(memory, level, group, best)):
+                    best = group
+        for at in range(memory.n_waiting):
+            group = waiting(memory)[at] - level * len(groups(memory))
+            if 0 <= group < len(groups(memory)) and lanes(memory)[group % streams].pool == which:
+                if first(memory, level, group) >= 0 and (best < 0 or ahead(memory, level, group, best)):
                     best = group
         if best >= 0:
             return first(memory, level, best)
@@ -588,8 +712,8 @@ def sink(memory: Memory, stream: int) -> None:
     """Move the tuples of a stream whose score has fallen to zero to the floor."""
     streams = memory.streams
     root = stream * 2 * memory.leaves + 1
-    while tree(memory)[root] >= 0:
-        number = tree(memory)[root]
+    while nodes(memory)[root].winner >= 0:
+        number = nodes(memory)[root].winner
         group = number * streams + stream
         slot = groups(memory)[group].top
         if ranks(memory)[slot].score > lanes(memory)[stream].offset:

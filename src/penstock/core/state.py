@@ -77,6 +77,15 @@ GROUP = np.dtype(  # a class: the tuples of one stream with one key
     ],
     align=True,
 )
+NODE = np.dtype(  # of a tournament: the winning class and what its first tuple is compared by; two neighbours share a cache line
+    [
+        ("key", "f8"),
+        ("expiry", "i8"),  # kinetic tournaments: of the winning tuple
+        ("due", "i8"),  # kinetic tournaments: when the node must be looked at again
+        ("winner", "i4"),  # a key number, -1 if nobody plays
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
     "pools": np.int64,  # rows or bytes in use, by pool
@@ -89,17 +98,17 @@ ARRAYS: dict[str, Any] = {
     "groups": GROUP,  # by key number and stream
     "stale": np.int8,  # by class: its price is to be counted again
     "stale_queue": np.int32,
-    "tree": np.int32,  # tournaments of classes, by stream
-    "due": np.int64,  # when a node of a tournament must be looked at again
+    "nodes": NODE,  # tournaments of classes, by stream
     "stack": np.int32,
     "fresh": np.int32,  # slots of this instant's arrivals
+    "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
-LINKS = ("free", "live", "live_keys", "free_key", "n_stragglers", "n_stale", "leaves")  # how tuples are linked
+LINKS = ("free", "live", "live_keys", "free_key", "n_stragglers", "n_stale", "leaves", "patient", "n_waiting")  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2",
@@ -162,6 +171,6 @@ def _viewer(name: str, dtype: Any) -> Any:
     return compiled
 
 
-lanes, pools, slots, ranks, stragglers, draws, keys, table, groups, stale, stale_queue, tree, due, stack, fresh = (
+lanes, pools, slots, ranks, stragglers, draws, keys, table, groups, stale, stale_queue, nodes, stack, fresh, waiting = (
     _viewer(name, dtype) for name, dtype in ARRAYS.items()
 )

@@ -24,7 +24,7 @@ DRAWN = ("fifo", "prob")
 
 @dataclass(frozen=True)
 class Point:
-    """One run: how much of the exact result a policy keeps in a share of the memory, by number or by value of outputs."""
+    """One run: how much of the exact result a policy keeps in a share of the memory."""
 
     measure: str  # "outputs" or "value"
     policy: str
@@ -54,15 +54,22 @@ class Demo:
 
 
 def streams(seed: int = 0, ticks: int = 10_000) -> Trace:
-    """Two streams with skewed keys, three views to an order, and bursts of five times the rate; rare keys are important.
+    """Two streams with skewed keys, three views to an order, bursts of five times the rate; rare keys are important.
 
     >>> trace = streams(ticks=100)
     >>> len(trace), trace.streams
     (400, ('views', 'orders'))
     """
     return generate(
-        ticks, streams=("views", "orders"), keys=2000, skew=1.0, rate=(3.0, 1.0), burst="2500:250:5", importance="rare", seed=seed
-    )  # fmt: skip
+        ticks,
+        streams=("views", "orders"),
+        keys=2000,
+        skew=1.0,
+        rate=(3.0, 1.0),
+        burst="2500:250:5",
+        importance="rare",
+        seed=seed,
+    )
 
 
 def n_runs() -> int:
@@ -92,14 +99,28 @@ def play(
     most = whole["count"].peak_memory
     for share, policy, objective in _plan():
         keep = Keep(series=objective == "count" and share == TENTH and policy in DRAWN)
-        options: dict[str, Any] = {"memory": max(2, round(most * share)), "policy": policy, "objective": objective, "seed": seed}
-        run = simulate(trace, window=window, keep=keep, progress=watch(f"{policy} in {share:.0%} of the memory"), **options)
+        options: dict[str, Any] = {
+            "memory": max(2, round(most * share)),
+            "policy": policy,
+            "objective": objective,
+            "seed": seed,
+        }
+        run = simulate(
+            trace, window=window, keep=keep, progress=watch(f"{policy} in {share:.0%} of the memory"), **options
+        )
         if keep.series:
             drawn[policy] = run
         recall = run.value / whole[objective].value if whole[objective].value else 1.0
         points.append(Point("outputs" if objective == "count" else "value", policy, share, recall))
     budget = Budget.parse(max(2, round(most * TENTH)), trace.streams)
-    return Demo(trace, window, whole["count"], points, [replace(whole["count"], policy="exact"), *(drawn[p] for p in DRAWN)], budget)
+    return Demo(
+        trace,
+        window,
+        whole["count"],
+        points,
+        [replace(whole["count"], policy="exact"), *(drawn[p] for p in DRAWN)],
+        budget,
+    )
 
 
 def chart(demo: Demo) -> Any:
@@ -107,17 +128,27 @@ def chart(demo: Demo) -> Any:
     from penstock.experiments import figures
 
     names = {"outputs": "share of the outputs", "value": "share of the value"}
-    ends = [Point(measure, policy, 1.0, 1.0) for measure, policy in dict.fromkeys((p.measure, p.policy) for p in demo.points)]
+    ends = [
+        Point(measure, policy, 1.0, 1.0)
+        for measure, policy in dict.fromkeys((p.measure, p.policy) for p in demo.points)
+    ]
     rows = [vars(point) | {"measure": names[point.measure]} for point in demo.points + ends]
     best = demo.ranked("outputs")[0]
     kept, oldest = (demo.recall("outputs", policy, TENTH) for policy in (best, "fifo"))
     upper = figures.recall_by_memory(
         rows,
-        title=f"The same join in a tenth of the memory: dropping the oldest keeps {oldest:.0%} of the result, {best} keeps {kept:.0%}",
-        subtitle=f"{len(demo.trace):,} tuples, window {demo.window:,} ticks; the exact join holds up to {demo.whole.peak_memory:,} tuples "
-        f"and makes {demo.whole.n_output:,} outputs. Left: every output counts 1. Right: an output counts its lesser importance, 1 to 100.",
+        title="The same join in a tenth of the memory: "
+        f"dropping the oldest keeps {oldest:.0%} of the result, {best} keeps {kept:.0%}",
+        subtitle=f"{len(demo.trace):,} tuples, window {demo.window:,} ticks; the exact join holds up to "
+        f"{demo.whole.peak_memory:,} tuples and makes {demo.whole.n_output:,} outputs. "
+        "Left: every output counts 1. Right: an output counts its lesser importance, 1 to 100.",
     )
-    lower = figures.memory_over_time(demo.drawn, budget=demo.budget, title="Who holds the memory: the exact join takes what it needs, a budget is kept", width=956)
+    lower = figures.memory_over_time(
+        demo.drawn,
+        budget=demo.budget,
+        title="Who holds the memory: the exact join takes what it needs, a budget is kept",
+        width=956,
+    )
     return figures.together(upper, lower)
 
 

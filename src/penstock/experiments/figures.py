@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,30 @@ _POLICIES = {
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
 }  # fmt: skip
 _OTHERS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A4FBF", "#9C6B30")
-_INK, _PALE = "#333333", "#E6E6E6"
+_INK, _PALE, _GREY = "#333333", "#E6E6E6", "#666666"
+_PLAIN = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelColor": _INK, "titleColor": _INK}
+_LOOK: dict[str, Any] = {
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+    "background": "white",
+    "padding": 18,
+    "view": {"stroke": None},
+    "axis": {**_PLAIN, "titlePadding": 8, "gridColor": _PALE, "domainColor": "#999999", "tickColor": "#999999"},
+    "axisLeft": {"minExtent": 50},  # plots and titles of stacked charts begin at one line
+    "legend": {**_PLAIN, "symbolStrokeWidth": 2.5, "symbolSize": 110},
+    "title": {
+        "anchor": "start", "offset": 10, "color": _INK, "fontSize": 18,
+        "subtitleColor": _GREY, "subtitleFontSize": 12, "subtitlePadding": 4,
+    },
+}  # fmt: skip
 
 
 def memory_over_time(
-    runs: Sequence[JoinRun], *, budget: Budget | None = None, timestamps: bool = False, title: str = "Who holds the memory", width: int = 720
+    runs: Sequence[JoinRun],
+    *,
+    budget: Budget | None = None,
+    timestamps: bool = False,
+    title: str = "Who holds the memory",
+    width: int = 720,
 ) -> alt.TopLevelMixin:
     """The tuples that each stream holds, stacked, with the budget as a line: one panel per run, one under the other.
 
@@ -55,11 +75,16 @@ def memory_over_time(
 
 
 def recall_by_memory(
-    rows: Sequence[Mapping[str, Any]], *, title: str = "How much of the result remains", subtitle: str = "", width: int = 460
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    title: str = "How much of the result remains",
+    subtitle: str = "",
+    width: int = 460,
 ) -> alt.TopLevelMixin:
-    """Recall against memory, one curve per policy; `rows` have `policy`, `memory` (share of what the exact join holds) and `recall`.
+    """Recall against memory, one curve per policy.
 
-    Rows may have a `measure` too: then there is a panel for each, side by side.
+    The rows have `policy`, `memory` (a share of what the exact join holds) and `recall`. Rows may have a `measure` too:
+    then there is a panel for each, side by side.
 
     >>> rows = [{"policy": "prob", "memory": 0.1, "recall": 0.5}, {"policy": "prob", "memory": 1.0, "recall": 1.0}]
     >>> "layer" in recall_by_memory(rows).to_dict()
@@ -77,7 +102,7 @@ def recall_by_memory(
 
 def together(*charts: alt.TopLevelMixin) -> alt.TopLevelMixin:
     """Several of these charts in one picture, one under the other."""
-    parts: list[Any] = [chart.copy(deep=True) for chart in charts]
+    parts: list[Any] = copy.deepcopy(list(charts))
     for part in parts:
         part.config = alt.Undefined  # the look belongs to the whole
     return _styled(alt.vconcat(*parts, spacing=40).resolve_scale(color="independent"))
@@ -111,7 +136,7 @@ def thinned(series: Ints, most: int = MOST_POINTS) -> Ints:
     return series[np.sort(order[first])]
 
 
-def _panel(run: JoinRun, budget: Budget | None, timestamps: bool, width: int, last: bool) -> alt.LayerChart:
+def _panel(run: JoinRun, budget: Budget | None, timestamps: bool, width: int, last: bool) -> Any:
     assert run.series is not None
     series = run.series.copy()
     series[:, 0] = np.maximum.accumulate(series[:, 0])  # rows may come late, time does not go back
@@ -158,9 +183,13 @@ def _time_axis(timestamps: bool, last: bool) -> alt.X:
     """The axis of time; only the last panel names it."""
     shown: dict[str, Any] = {"labels": last, "ticks": last, "grid": False}
     if timestamps:
-        return alt.X("time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=alt.Axis(**shown))
+        return alt.X(
+            "time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=alt.Axis(**shown)
+        )
     scale = alt.Scale(nice=False, zero=False)
-    return alt.X("time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown))
+    return alt.X(
+        "time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown)
+    )
 
 
 def _limits(budget: Budget, time: Ints) -> list[tuple[int, int]]:
@@ -173,7 +202,7 @@ def _limits(budget: Budget, time: Ints) -> list[tuple[int, int]]:
     return list(zip(at.tolist(), caps[step].tolist(), strict=True))
 
 
-def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> alt.LayerChart:
+def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> Any:
     least = min(row["memory"] for row in rows)
     ranked = sorted((row for row in rows if row["memory"] == least), key=lambda row: -row["recall"])
     policies = list(dict.fromkeys([row["policy"] for row in ranked] + [row["policy"] for row in rows]))
@@ -206,16 +235,4 @@ def _cycle(colours: Sequence[str], count: int) -> list[str]:
 
 
 def _styled(chart: Any) -> Any:
-    return (
-        chart.configure(font="Liberation Sans, Arial, Helvetica, sans-serif", background="white", padding=18)
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=_INK, titleColor=_INK, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=8,
-            gridColor=_PALE, domainColor="#999999", tickColor="#999999",
-        )
-        .configure_axisLeft(minExtent=50)  # plots and titles of stacked charts begin at one line
-        .configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", symbolStrokeWidth=2.5, symbolSize=110)
-        .configure_title(
-            anchor="start", color=_INK, fontSize=18, subtitleColor="#666666", subtitleFontSize=12, subtitlePadding=4, offset=10
-        )
-    )  # fmt: skip
+    return chart.configure(**_LOOK)

@@ -24,7 +24,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Played:
-    """One run of the engine: how long it took, what it counted, and the bytes of its structures (None: not the compiled engine)."""
+    """One run of the engine; `structure_bytes` is what its own arrays take, None where it is not the compiled one."""
 
     seconds: float
     totals: Totals
@@ -59,12 +59,14 @@ class Speed:
 
 
 def bench_trace(rows: int, keys: int, *, seed: int = 0) -> Trace:
-    """Two streams of `rows` tuples together, one tuple each per tick: Zipf(1) keys, ranks uncorrelated, rare keys important.
+    """Two streams, `rows` tuples together, one each per tick: Zipf(1) keys, ranks uncorrelated, rare keys important.
 
     >>> len(bench_trace(1000, 50))
     1000
     """
-    return generate(max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed)
+    return generate(
+        max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed
+    )
 
 
 def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool = False, seed: int = 0) -> Played:
@@ -74,7 +76,12 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
     20
     """
     problem = Problem.of(
-        trace.streams, window=window, memory=memory, objective="count", seed=seed, has_importance=trace.importance is not None
+        trace.streams,
+        window=window,
+        memory=memory,
+        objective="count",
+        seed=seed,
+        has_importance=trace.importance is not None,
     )
     chosen = open_policy(policy, problem)
     compiled = compiled_form(problem, chosen) is not None
@@ -88,9 +95,12 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
 def speeds(
     trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say
 ) -> list[Speed]:
-    """Every policy in every memory, `repeat` times in turns, so that a slow minute of the machine hits all alike; the best counts.
+    """Every policy in every memory, the best of `repeat` runs in turns: a slow minute of the machine hits all alike.
 
-    >>> [s.policy for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)]
+    >>> [
+    ...     s.policy
+    ...     for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)
+    ... ]
     ['fifo', 'prob']
     """
     best: dict[tuple[int, str], Played] = {}
@@ -100,11 +110,14 @@ def speeds(
         known = best.get((memory, policy))
         if known is None or played.seconds < known.seconds:
             best[memory, policy] = played
-    return [Speed(policy, memory, len(trace), p.seconds, p.totals, p.structure_bytes) for (memory, policy), p in best.items()]
+    return [
+        Speed(policy, memory, len(trace), p.seconds, p.totals, p.structure_bytes)
+        for (memory, policy), p in best.items()
+    ]
 
 
 def growth(policies: Sequence[str], memories: Sequence[int], *, seed: int = 0, say: Say) -> list[Speed]:
-    """Every policy in growing memories, once. Window, keys and rows grow in step, so that a tuple has as many partners in all of them."""
+    """Every policy in growing memories; window, keys and rows grow in step, so that outputs per tuple stay alike."""
     found = []
     for memory in memories:
         trace = bench_trace(min(4 * memory, MOST_ROWS), memory, seed=seed)
@@ -115,7 +128,9 @@ def growth(policies: Sequence[str], memories: Sequence[int], *, seed: int = 0, s
     return found
 
 
-def materialised(*, rows: int = 100_000, keys: int = 100, window: int = 20_000, repeat: int = 3, seed: int = 0, say: Say) -> Speed:
+def materialised(
+    *, rows: int = 100_000, keys: int = 100, window: int = 20_000, repeat: int = 3, seed: int = 0, say: Say
+) -> Speed:
     """`prob` on a trace with many outputs, all of them kept as pairs of row numbers."""
     trace = bench_trace(rows, keys, seed=seed)
     best: Played | None = None

@@ -1,0 +1,123 @@
+"""How the texts of options are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.core.trace import Trace
+
+
+def words(text: str, option: str) -> list[str]:
+    """The parts of a comma list.
+
+    >>> words("prob, life", "--policy")
+    ['prob', 'life']
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise PenstockError(f"{option} must be one or more values with commas between them, got {text!r}")
+    return parts
+
+
+def integer(text: str, option: str, *, least: int = -(1 << 60)) -> int:
+    """A whole number between `least` and 2**60.
+
+    >>> integer("many", "--rows", least=1)
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: --rows must be a whole number >= 1, got 'many'
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= 1 << 60:
+        bounds = " up to 2**60" if number > 1 << 60 else f" >= {least}" if least > -(1 << 60) else ""
+        raise PenstockError(f"{option} must be a whole number{bounds}, got {text!r}")
+    return number
+
+
+def real(text: str, option: str) -> float:
+    """A number.
+
+    >>> real("0.5", "--alpha")
+    0.5
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise PenstockError(f"{option} must be a number, got {text!r}") from None
+
+
+def settings(texts: Sequence[str]) -> dict[str, str]:
+    """The switches of `--set`, which may be repeated and may hold several.
+
+    >>> settings(["mn=memory,rates=arrival"])
+    {'mn': 'memory', 'rates': 'arrival'}
+    """
+    chosen: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise PenstockError(f"--set must read like name=value, got {part!r}")
+        if chosen.setdefault(name, value) != value:
+            raise PenstockError(f"--set must choose one value for {name}, got {chosen[name]!r} and {value!r}")
+    return chosen
+
+
+def per_stream(text: str, option: str, streams: Sequence[str]) -> float | list[float]:
+    """One number for all streams, or one for each: "1.0", "1,0" in their order, or "R=1,S=0".
+
+    >>> per_stream("S=0,R=1", "--skew", ["R", "S"])
+    [1.0, 0.0]
+    >>> per_stream("0.5", "--skew", ["R", "S"])
+    0.5
+    """
+    try:
+        if "=" in text:
+            named = dict(part.split("=") for part in words(text, option))
+            by_name = {name.strip(): float(value) for name, value in named.items()}
+            if set(by_name) != set(streams):
+                raise PenstockError(f"{option} must name each of the streams {', '.join(streams)}, got {text!r}")
+            return [by_name[name] for name in streams]
+        numbers = [float(part) for part in words(text, option)]
+    except ValueError as error:
+        if isinstance(error, PenstockError):
+            raise
+        raise PenstockError(f"{option} must be a number, or one per stream such as R=1,S=0, got {text!r}") from None
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def read_rates(path: Path, trace: Trace) -> dict[tuple[str, Any], float]:
+    """A table of rates for `--stats given`: columns `stream`, those of the key, and `rate` (arrivals per tick)."""
+    import pyarrow as pa
+
+    from penstock.core.tables import read_table
+
+    table = read_table(path)
+    wanted = ("stream", *trace.key_columns, "rate")
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise PenstockError(f"--rates needs the columns {', '.join(wanted)}; {str(path)!r} lacks {', '.join(missing)}")
+    kinds = [pa.string(), *(trace.key_values(name).type for name in trace.key_columns), pa.float64()]
+    columns = []
+    for name, kind in zip(wanted, kinds, strict=True):
+        got = table[name]
+        if got.null_count:
+            raise PenstockError(f"--rates must have no nulls, column {name!r} of {str(path)!r} has one")
+        try:
+            columns.append(got.cast(kind).to_pylist())
+        except pa.ArrowException:
+            raise PenstockError(f"--rates needs {name!r} as {kind}, got {got.type} in {str(path)!r}") from None
+    rates: dict[tuple[str, Any], float] = {}
+    for stream, *key, rate in zip(*columns, strict=True):
+        place = (stream, tuple(key) if len(key) > 1 else key[0])
+        if place in rates:
+            raise PenstockError(f"--rates must have one rate per stream and key, got two for {stream} {place[1]!r}")
+        rates[place] = rate
+    return rates
