@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -405,6 +405,8 @@ def place(
             varies = kind == "schedule" and switches.get("varying-window") == "instant"
             expiry = first_outside(row.time, *size) if varies else EXPIRIES[kind](row.time, *size)
             limit = size[0] if kind == "rows" else None
+        if expiry == -INFINITY:  # dead from the start: from here on it is a tuple with a null key
+            row = replace(row, key=None)
         ordinal = sum(x.stream == row.stream for x in tuples)
         tuples.append(Tuple(**vars(row), number=number, ordinal=ordinal, instant=instant, expiry=expiry, limit=limit))
     return tuples

@@ -15,6 +15,8 @@ from penstock.cli import bench, demo, generate, policies, simulate
 from penstock.cli.output import complain
 from penstock.core.errors import PenstockError
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="penstock",
     help="Stream joins in sliding windows under a hard memory budget: what to keep, what to shed, and what that costs.",
@@ -47,12 +49,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         # Whoever read our output has gone, as in `penstock policies | head -1`; without this, Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except OSError as error:
         where = f"{error.filename!r}: " if error.filename else ""
         return complain(f"{where}{error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
-        return complain("interrupted, nothing was written", status=130)
+        status = _INTERRUPTED
     except MemoryError:
         return complain("this machine does not have the memory for that; try a shorter trace or fewer outputs")
     except Exception as error:
@@ -63,6 +65,8 @@ def run(arguments: list[str]) -> int:
         if os.environ.get("PENSTOCK_TRACEBACK"):
             raise
         return complain(f"unexpected {type(error).__name__}: {error} (PENSTOCK_TRACEBACK=1 shows where)", status=1)
+    if status == _INTERRUPTED:  # newer versions of typer catch the interrupt and hand back this status
+        return complain("interrupted, nothing was written", status=_INTERRUPTED)
     return status if isinstance(status, int) else 0
 
 

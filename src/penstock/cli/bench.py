@@ -149,10 +149,11 @@ def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[s
                 NOTHING if s.bytes_per_tuple is None else f"{s.bytes_per_tuple:.0f}",
             ]
         )
+    rows, memory = speeds[0].rows, speeds[0].memory
     print_table(
         columns,
         lines,
-        title=f"{speeds[0].rows:,} tuples, {sizes['keys']:,} keys, window {sizes['window']:,}, memory {speeds[0].memory:,}",
+        title=f"{rows:,} tuples, {sizes['keys']:,} keys, window {sizes['window']:,}, memory {memory:,}",
         caption=f"Best of {sizes['repeat']}, in turns; outputs are counted, not kept. "
         "bytes/tuple: what the engine's own arrays take, over peak memory.",
     )

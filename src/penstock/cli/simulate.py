@@ -24,7 +24,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
-from penstock.cli.texts import integer, read_rates, real, settings, words
+from penstock.cli.texts import check_size, integer, read_rates, real, settings, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def simulate(
     )
     if (rates is not None) != (stats == "given"):
         raise PenstockError("--rates FILE and --stats given belong together, got only one of them")
+    for option, text in {"--window": window, "--memory": memory, "--lateness": lateness}.items():
+        check_size(text, option)
     names = words(policy, "--policy")
     options: dict[str, Any] = {
         "window": window,
@@ -136,12 +138,8 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Probl
     from penstock.core.problem import Problem
     from penstock.policies.table import open_policy
 
-    known = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
-    try:
-        problem = Problem.of(trace.streams, **known, **options)
-    except OverflowError:
-        got = ", ".join(f"--{name} {options[name]}" for name in ("window", "memory"))
-        raise PenstockError(f"window and memory must have times below 2**60, got {got}") from None
+    columns = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
+    problem = Problem.of(trace.streams, **(options | columns))
     for name in names:
         open_policy(name, problem)
     return problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,18 @@ def words(text: str, option: str) -> list[str]:
     if not all(parts):
         raise PenstockError(f"{option} must be one or more values with commas between them, got {text!r}")
     return parts
+
+
+def check_size(text: str, option: str) -> None:
+    """Refuse a text with a number in it that is too large to count ticks or rows with.
+
+    >>> check_size("0:400,99999999999999999999:200", "--window")
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: --window must have numbers up to 2**60, got '0:400,99999999999999999999:200'
+    """
+    if any(len(digits) > 19 or int(digits) > 1 << 60 for digits in re.findall(r"\d+", text)):
+        raise PenstockError(f"{option} must have numbers up to 2**60, got {text!r}")
 
 
 def integer(text: str, option: str, *, least: int = -(1 << 60)) -> int:

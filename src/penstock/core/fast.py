@@ -14,7 +14,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.play import Columns, Logs, play
 from penstock.core.problem import Problem
-from penstock.core.ranking import DRAW, GAIN_LOSS, MATCHES, PATIENCE, RATES, SCORE, rebuild, regroup
+from penstock.core.passage import regroup
+from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, PATIENCE, RATES, SCORE, STAY, rebuild
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
@@ -27,7 +28,7 @@ class FastEngine:
 
     def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
-        self.arrays, self.memory = _allocate(problem, ranking, slots=64, keys=64)
+        self.arrays, self.memory = _allocate(problem, ranking, slots=64, groups=64)
         self.origin: int | None = None
         seeds = np.random.SeedSequence(problem.seed).generate_state(2)
         self.memory.random1 = 1 + int(seeds[0]) % 2147483561
@@ -60,7 +61,7 @@ class FastEngine:
             scratch = np.empty((n + 2, width), dtype=np.int64)
             reached = play(self.memory, budget.times, budget.caps, columns, position, target, logs, scratch)
             if reached < target:
-                self._make_room(_instant_size(batch.time, reached))
+                self._make_room(_instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
                 logs = _with_room(logs)
             if progress:
                 progress(reached - position)
@@ -87,7 +88,8 @@ class FastEngine:
         self.origin = None if origin == NEVER else origin
         part = _part(arrays, "memory.")
         live = max(64, len(part["time"]))
-        self.arrays, self.memory = _import(self.problem, self.ranking, part, slots=live, keys=live)
+        straggling = bool(part["straggling"])
+        self.arrays, self.memory = _import(self.problem, self.ranking, part, slots=live, groups=live, straggling=straggling)
 
     def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
@@ -104,6 +106,8 @@ class FastEngine:
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrays["lanes"]["arrivals"],
             instantly=problem.switch("varying-window") == "instant",
         )  # fmt: skip
+        if not self.memory.straggling and not _rises(expiry, batch.stream, self.arrays["lanes"]["ceiling"]):
+            self._make_room(0, straggling=True)
         row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
         nobody = (batch.key < 0) | (expiry == DEAD)
         one = np.ones(1)
@@ -125,27 +129,28 @@ class FastEngine:
             return len(batch)
         rates, stop, factor = self.statistics.rates(batch, begin)
         if factor != 1.0:
-            self.arrays["groups"]["price"] *= factor ** (self.problem.n_streams - 1)
+            for name in ("price", "worth", "tie"):
+                self.arrays["groups"][name] *= factor ** (self.problem.n_streams - 1)
             self.memory.toll *= factor ** (self.problem.n_streams - 1)
         columns.rates[begin:stop] = rates
         return stop
 
-    def _make_room(self, arrivals: int) -> None:
+    def _make_room(self, arrivals: int, *, straggling: bool) -> None:
         """Move into larger arrays: twice as large, but not beyond what the budget can ever need."""
-        memory, problem = self.memory, self.problem
-        slots = len(self.arrays["slots"])
+        memory, arrays, budget = self.memory, self.arrays, self.problem.budget
+        sizes = {"slots": len(arrays["slots"]), "groups": len(arrays["groups"]), "fresh": len(arrays["fresh"])}
+        old = dict(sizes)
         needed = int(memory.live) + arrivals
-        limit = needed if problem.budget.in_bytes else problem.budget.most + arrivals
-        if slots < needed:
-            slots = max(needed, min(2 * slots, limit))
-        keys = len(self.arrays["keys"])
-        needed = int(memory.live_keys) + arrivals
-        if keys < needed:
-            keys = max(needed, min(keys * 3 // 2, slots))
-        if slots == len(self.arrays["slots"]) and keys == len(self.arrays["keys"]):
-            return
-        state = _export(memory, self.arrays)
-        self.arrays, self.memory = _import(problem, self.ranking, state, slots=slots, keys=keys)
+        if sizes["slots"] < needed:
+            limit = needed if budget.in_bytes else budget.most + arrivals
+            sizes["slots"] = max(needed, min(2 * sizes["slots"], limit))
+        needed = int(memory.live_groups) + arrivals
+        if sizes["groups"] < needed:
+            sizes["groups"] = max(needed, min(sizes["groups"] * 3 // 2, sizes["slots"]))
+        sizes["fresh"] = max(sizes["fresh"], arrivals)
+        if sizes != old or straggling != bool(memory.straggling):
+            state = _export(memory, arrays)
+            self.arrays, self.memory = _import(self.problem, self.ranking, state, **sizes, straggling=straggling)
 
 
 def check_order(problem: Problem, time: Ints, now: int) -> None:
@@ -158,39 +163,45 @@ def check_order(problem: Problem, time: Ints, now: int) -> None:
             raise PenstockError(f"window rows:C needs times that do not decrease, got {time[at]} after {previous[at]} in row {at}")
 
 
-def _allocate(problem: Problem, ranking: Ranking, *, slots: int, keys: int) -> tuple[dict[str, Any], Memory]:
-    """Empty memory with room for `slots` tuples of `keys` keys; arrays that are not needed have length 1."""
+def _allocate(
+    problem: Problem, ranking: Ranking, *, slots: int, groups: int, fresh: int = 64, straggling: bool = False
+) -> tuple[dict[str, Any], Memory]:
+    """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
     n, kind = problem.n_streams, ranking.kind
     levels = 2 if kind == GAIN_LOSS else 1
-    leaves = max(2, keys)
-    stale = keys * n if ranking.prices == MATCHES else 1
+    groups = max(2, groups)
     sizes = {
         "lanes": n,
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= SCORE or not problem.steady else 1,
-        "stragglers": slots,
+        "marks": slots if kind in (ARRIVAL, DRAW) else 1,
+        "weights": slots if problem.budget.in_bytes else 1,
+        "places": slots if straggling else 1,
+        "stragglers": slots if straggling else 1,
         "draws": slots * n if kind == DRAW else 1,
-        "keys": keys,
-        "table": 1 << max(4, (2 * keys - 1).bit_length()),
-        "groups": keys * n,
-        "stale": stale,
-        "stale_queue": stale,
-        "nodes": levels * n * 2 * leaves if kind > DRAW else 1,
+        "groups": groups,
+        "losses": groups if kind == GAIN_LOSS else 1,
+        "table": 1 << max(4, (groups * 3 // 2).bit_length()),
+        "stale_queue": groups if ranking.prices == MATCHES else 1,
+        "nodes": levels * n * groups if kind > DRAW else 1,
+        "dues": n * groups if kind in (LIFE, STAY) else 1,
         "stack": 128,
-        "fresh": slots,
+        "fresh": fresh,
         "waiting": 4 * PATIENCE * n,
     }
     arrays: dict[str, Any] = {name: np.zeros(sizes[name], dtype=dtype) for name, dtype in ARRAYS.items()}
-    arrays["keys"][:] = np.arange(1, keys + 1)
-    arrays["table"][:] = -1
-    arrays["nodes"]["winner"] = -1
-    arrays["nodes"]["due"] = NEVER
+    for name in ("table", "nodes"):
+        arrays[name][:] = -1
+    arrays["dues"][:] = NEVER
     arrays["slots"]["after"] = np.arange(1, slots + 1)
-    for name in ("head", "tail", "top", "floor", "gained"):
+    arrays["groups"]["head"] = np.arange(1, groups + 1)
+    for name in ("tail", "top", "kin"):
         arrays["groups"][name] = -1
+    for name in ("floor", "gained"):
+        arrays["losses"][name] = -1
     lanes = arrays["lanes"]
-    lanes["seen"] = -NEVER
+    lanes["seen"] = lanes["ceiling"] = -NEVER
     lanes["oldest"] = lanes["newest"] = -1
     lanes["length"] = [w.length for w in problem.windows]
     lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
@@ -198,7 +209,7 @@ def _allocate(problem: Problem, ranking: Ranking, *, slots: int, keys: int) -> t
     lanes["pool"] = problem.budget.pool
     memory = attach(arrays)
     memory.now = -NEVER
-    memory.leaves = leaves
+    memory.straggling = straggling
     memory.streams, memory.kind, memory.prices = n, kind, ranking.prices
     memory.first_score, memory.tied = ranking.first_score, ranking.ties
     memory.objective = 0 if problem.steady else problem.objective.code
@@ -216,39 +227,42 @@ def _allocate(problem: Problem, ranking: Ranking, *, slots: int, keys: int) -> t
     return arrays, memory
 
 
-_SLOT = ("time", "row", "expiry", "mark", "weight", "stream", "ground")
+_SLOT = ("time", "row", "expiry", "stream", "ground")
 _RANK = ("importance", "score")
-_LANE = ("seen", "arrivals", "clock", "drawable", "offset")
+_SLOT_ARRAYS = ("marks", "weights")
+_LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
 
 
 def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     """The live tuples as columns in order of arrival, and the counts; independent of how they are linked."""
     live = live_slots(memory)
     live = live[np.argsort(arrays["slots"]["row"][live], kind="stable")]
-    number = arrays["slots"]["key_of"][live].astype(np.int64)
+    group = arrays["slots"]["group"][live]
     state: dict[str, Any] = {name: arrays["slots"][name][live] for name in _SLOT}
     if len(arrays["ranks"]) == len(arrays["slots"]):
         state |= {name: arrays["ranks"][name][live] for name in _RANK}
-    state["key"] = arrays["keys"][number]
-    state["price"] = arrays["groups"]["price"][number * len(arrays["lanes"]) + state["stream"]]
+    for name in _SLOT_ARRAYS:
+        if len(arrays[name]) == len(arrays["slots"]):
+            state[name] = arrays[name][live]
+    state["key"] = arrays["groups"]["key"][group]
+    state["price"] = arrays["groups"]["price"][group]
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
-    return state | {"pools": arrays["pools"].copy()}
+    return state | {"pools": arrays["pools"].copy(), "straggling": np.array(memory.straggling)}
 
 
-def _import(
-    problem: Problem, ranking: Ranking, state: dict[str, Any], *, slots: int, keys: int
-) -> tuple[dict[str, Any], Memory]:
+def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: Any) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
-    arrays, memory = _allocate(problem, ranking, slots=slots, keys=keys)
+    arrays, memory = _allocate(problem, ranking, **sizes)
     where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
-    for name in _SLOT:
-        arrays["slots"][name][where] = state[name]
+    arrays["slots"]["ground"][where] = state["ground"]
     for name in _RANK:
         if name in state:
             arrays["ranks"][name][where] = state[name]
-    number = arrays["slots"]["key_of"][where].astype(np.int64)
-    arrays["groups"]["price"][number * problem.n_streams + state["stream"]] = state["price"]
+    for name in _SLOT_ARRAYS:
+        if name in state:
+            arrays[name][where] = state[name]
+    arrays["groups"]["price"][arrays["slots"]["group"][where]] = state["price"]
     for name in _LANE:
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:
@@ -257,6 +271,13 @@ def _import(
     regroup(memory, where)
     rebuild(memory)
     return arrays, memory
+
+
+def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
+    """Whether expiries never fall along the rows of each stream."""
+    return all(
+        (np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings)
+    )
 
 
 def _with_room(logs: Logs) -> Logs:

@@ -1,14 +1,14 @@
-"""The retained tuples as columns: find a key, link a tuple, unlink it, expire what has passed.
+"""The retained tuples: find a key, link a tuple, unlink it, expire what has passed.
 
 A tuple sits in a *slot*. Three chains run through the slots:
 
-* per key and stream (a *class*), by time: what an arrival probes;
+* per class (the tuples of one stream with one key), by time: what an arrival probes;
 * per stream, by arrival: what expires first, and what `fifo` sheds first. Expiries rise along it, except for *stragglers*
   (late tuples, short lifetimes: anything below the largest expiry before it), which are in a heap by expiry as well;
 * free slots.
 
-Keys that have a tuple in memory have a *key number*, found through an open hash table; a key leaves it with its last tuple, so
-nothing here grows with the number of keys ever seen. The state itself is laid out in state.py.
+The classes with one key form a ring, found through an open hash table; a class goes with its last tuple, so nothing here grows with
+the number of keys ever seen. The layout is in state.py.
 """
 
 from __future__ import annotations
@@ -17,98 +17,114 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.compiled import kernel, routine
-from penstock.core.state import Memory, groups, keys, lanes, slots, stragglers, table
+from penstock.core.state import Memory, groups, lanes, places, slots, stragglers, table
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 
-Links = NDArray[np.int32]
-
 
 @kernel
-def place_of(table: Links, key: int) -> int:
-    """Where the hash table starts to look for `key`."""
+def place_of(size: int, key: int) -> int:
+    """Where a hash table with `size` places (a power of two) starts to look for `key`."""
     mixed = key ^ (key >> 31)
     mixed = (mixed & 0x7FFFFFFF) * 0x2545F491
-    return (mixed ^ (mixed >> 29)) & (len(table) - 1)
+    return (mixed ^ (mixed >> 29)) & (size - 1)
 
 
 @kernel
-def find_key(memory: Memory, key: int) -> int:
-    """The number of a key in memory, -1 if it has none."""
-    places = table(memory)
-    mask = len(places) - 1
-    at = place_of(places, key)
-    while places[at] >= 0:
-        if keys(memory)[places[at]] == key:
-            return int(places[at])
-        at = (at + 1) & mask
+def find_ring(memory: Memory, key: int) -> int:
+    """A class with this key, of whatever stream; -1 if there is none."""
+    size = len(table(memory))
+    at = place_of(size, key)
+    while table(memory)[at] >= 0:
+        if groups(memory)[table(memory)[at]].key == key:
+            return int(table(memory)[at])
+        at = (at + 1) & (size - 1)
     return -1
 
 
 @kernel
-def claim_key(memory: Memory, key: int) -> int:
-    """The number of `key`, a new one if it has none."""
-    places = table(memory)
-    mask = len(places) - 1
-    at = place_of(places, key)
-    while places[at] >= 0:
-        if keys(memory)[places[at]] == key:
-            return int(places[at])
-        at = (at + 1) & mask
-    number = memory.free_key
-    memory.free_key = keys(memory)[number]
-    memory.live_keys += 1
-    keys(memory)[number] = key
-    places[at] = number
-    return int(number)
+def in_ring(memory: Memory, ring: int, stream: int) -> int:
+    """The class of `stream` in a ring, -1 if it has none."""
+    group = ring
+    while group >= 0:
+        if groups(memory)[group].stream == stream:
+            return group
+        group = groups(memory)[group].kin
+        if group == ring:
+            break
+    return -1
 
 
 @kernel
-def release_key(memory: Memory, number: int) -> None:
-    """Forget a key that has no tuple left (the hash table closes its gap)."""
-    places = table(memory)
-    mask = len(places) - 1
-    at = place_of(places, keys(memory)[number])
-    while places[at] != number:
-        at = (at + 1) & mask
-    hole = at
-    places[hole] = -1
-    at = (at + 1) & mask
-    while places[at] >= 0:
-        home = place_of(places, keys(memory)[places[at]])
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            places[hole] = places[at]
-            places[at] = -1
-            hole = at
-        at = (at + 1) & mask
-    keys(memory)[number] = memory.free_key
-    memory.free_key = number
-    memory.live_keys -= 1
+def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
+    """The class of `stream` and `key`, a new one if there is none; `ring` is what `find_ring` says of the key."""
+    group = in_ring(memory, ring, stream)
+    if group >= 0:
+        return group
+    group = memory.free_group
+    memory.free_group = groups(memory)[group].head
+    memory.live_groups += 1
+    groups(memory)[group].key = key
+    groups(memory)[group].stream = stream
+    groups(memory)[group].head = -1
+    if ring >= 0:
+        groups(memory)[group].kin = groups(memory)[ring].kin
+        groups(memory)[ring].kin = group
+        return int(group)
+    groups(memory)[group].kin = group
+    size = len(table(memory))
+    at = place_of(size, key)
+    while table(memory)[at] >= 0:
+        at = (at + 1) & (size - 1)
+    table(memory)[at] = group
+    return int(group)
 
 
 @kernel
-def key_is_idle(memory: Memory, number: int) -> bool:
-    """Whether no stream holds a tuple with this key."""
-    for stream in range(memory.streams):
-        if groups(memory)[number * memory.streams + stream].members > 0:
-            return False
-    return True
+def release_class(memory: Memory, group: int) -> None:
+    """Forget a class that has no tuple left, and its key with its last class (the hash table closes the gap)."""
+    size = len(table(memory))
+    key = groups(memory)[group].key
+    at = place_of(size, key)
+    while groups(memory)[table(memory)[at]].key != key:
+        at = (at + 1) & (size - 1)
+    before = groups(memory)[group].kin
+    if before == group:
+        hole = at
+        table(memory)[hole] = -1
+        at = (at + 1) & (size - 1)
+        while table(memory)[at] >= 0:
+            home = place_of(size, groups(memory)[table(memory)[at]].key)
+            if ((at - home) & (size - 1)) >= ((at - hole) & (size - 1)):
+                table(memory)[hole] = table(memory)[at]
+                table(memory)[at] = -1
+                hole = at
+            at = (at + 1) & (size - 1)
+    else:
+        table(memory)[at] = before
+        while groups(memory)[before].kin != group:
+            before = groups(memory)[before].kin
+        groups(memory)[before].kin = groups(memory)[group].kin
+    groups(memory)[group].kin = -1
+    groups(memory)[group].head = memory.free_group
+    memory.free_group = group
+    memory.live_groups -= 1
 
 
 @kernel
-def link(memory: Memory, stream: int, number: int, time: int, row: int, expiry: int) -> int:
+def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
     """Put a tuple into a free slot and into its chains; the slot."""
     slot = memory.free
     memory.free = slots(memory)[slot].after
     memory.live += 1
+    stream = groups(memory)[group].stream
     lanes(memory)[stream].held += 1
     slots(memory)[slot].time = time
     slots(memory)[slot].row = row
     slots(memory)[slot].expiry = expiry
     slots(memory)[slot].stream = stream
-    slots(memory)[slot].key_of = number
+    slots(memory)[slot].group = group
 
-    group = number * memory.streams + stream
     left = groups(memory)[group].tail
     while left >= 0 and slots(memory)[left].time > time:
         left = slots(memory)[left].before
@@ -131,7 +147,8 @@ def link(memory: Memory, stream: int, number: int, time: int, row: int, expiry: 
     slots(memory)[slot].older = last
     slots(memory)[slot].newer = -1
     lanes(memory)[stream].newest = slot
-    slots(memory)[slot].place = -1
+    if memory.straggling:
+        places(memory)[slot] = -1
     if last < 0:
         lanes(memory)[stream].oldest = slot
         lanes(memory)[stream].ceiling = expiry
@@ -146,9 +163,9 @@ def link(memory: Memory, stream: int, number: int, time: int, row: int, expiry: 
 
 @kernel
 def unlink(memory: Memory, slot: int) -> None:
-    """Take a tuple out of its chains and free its slot. Its key number stays; see `release_key`."""
+    """Take a tuple out of its chains and free its slot. Its class stays; see `release_class`."""
     stream = slots(memory)[slot].stream
-    group = slots(memory)[slot].key_of * memory.streams + stream
+    group = slots(memory)[slot].group
     left = slots(memory)[slot].before
     right = slots(memory)[slot].after
     if left < 0:
@@ -171,7 +188,7 @@ def unlink(memory: Memory, slot: int) -> None:
         lanes(memory)[stream].newest = left
     else:
         slots(memory)[right].older = left
-    if slots(memory)[slot].place >= 0:
+    if memory.straggling and places(memory)[slot] >= 0:
         _drop_straggler(memory, slot)
     slots(memory)[slot].after = memory.free
     memory.free = slot
@@ -203,7 +220,7 @@ def horizon_of(memory: Memory) -> int:
         if lanes(memory)[stream].seen == -NEVER:
             return -NEVER
         horizon = min(horizon, lanes(memory)[stream].seen - lanes(memory)[stream].lateness)
-    return horizon
+    return int(horizon)
 
 
 @routine
@@ -225,18 +242,18 @@ def relink(memory: Memory, stream: NDArray[np.int8], key: Ints, time: Ints, row:
     """Link tuples, given in order of arrival, into empty memory; their slots."""
     found = np.empty(len(time), dtype=np.int64)
     for at in range(len(time)):
-        number = claim_key(memory, key[at])
-        found[at] = link(memory, stream[at], number, time[at], row[at], expiry[at])
+        group = claim_class(memory, find_ring(memory, key[at]), stream[at], key[at])
+        found[at] = link(memory, group, time[at], row[at], expiry[at])
     return found
 
 
-# Stragglers: a binary heap of slots by expiry, with the position of each slot in `place`.
+# Stragglers: a binary heap of slots by expiry, with the position of each slot in `places`.
 
 
 @kernel
 def _settle(memory: Memory, at: int, slot: int) -> None:
     stragglers(memory)[at] = slot
-    slots(memory)[slot].place = at
+    places(memory)[slot] = at
 
 
 @kernel
@@ -262,8 +279,8 @@ def _push_straggler(memory: Memory, slot: int) -> None:
 
 @kernel
 def _drop_straggler(memory: Memory, slot: int) -> None:
-    at = slots(memory)[slot].place
-    slots(memory)[slot].place = -1
+    at = places(memory)[slot]
+    places(memory)[slot] = -1
     memory.n_stragglers -= 1
     size = memory.n_stragglers
     if at == size:
@@ -274,12 +291,15 @@ def _drop_straggler(memory: Memory, slot: int) -> None:
         below = 2 * at + 1
         if below >= size:
             break
-        if below + 1 < size and slots(memory)[stragglers(memory)[below + 1]].expiry < slots(memory)[stragglers(memory)[below]].expiry:
-            below += 1
-        other = stragglers(memory)[below]
-        if slots(memory)[other].expiry >= slots(memory)[moved].expiry:
+        right = stragglers(memory)[below]
+        if below + 1 < size:
+            other = stragglers(memory)[below + 1]
+            if slots(memory)[other].expiry < slots(memory)[right].expiry:
+                below += 1
+                right = other
+        if slots(memory)[right].expiry >= slots(memory)[moved].expiry:
             break
-        _settle(memory, at, other)
+        _settle(memory, at, right)
         at = below
         memory.steps += 1
     _settle(memory, at, moved)

@@ -14,37 +14,31 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.core.compiled import kernel
-from penstock.core.memory import claim_key, find_key, horizon_of, key_is_idle, link, next_expired, release_key, unlink
+from penstock.core.memory import claim_class, find_ring, horizon_of, in_ring, link, next_expired, unlink
+from penstock.core.passage import enter, forget, gain, leave, place_by_score, sink, victim
 from penstock.core.probe import count_whole, gather, walk_combinations, walk_pairs
 from penstock.core.ranking import (
     ARRIVAL,
     FROM_COLUMN,
     FROM_IMPORTANCE,
     GAIN_LOSS,
-    LIFE,
     MATCHES,
     PATIENCE,
     RATES,
     SCORE,
-    STAY,
     admit_waiting,
     count_matches,
-    enter,
-    gain,
     is_hopeless,
-    leave,
+    is_kinetic,
     lowest,
-    next_turned_away,
     partner_rate,
-    place_by_score,
     refresh,
     set_rates,
-    sink,
     spoil,
     spoil_partners,
-    victim,
+    worth_less,
 )
-from penstock.core.state import Memory, fresh, groups, keys, lanes, pools, ranks, slots
+from penstock.core.state import Memory, fresh, groups, lanes, marks, pools, ranks, slots, weights
 from penstock.core.trace import Floats, Ints
 
 
@@ -93,7 +87,7 @@ def play(
         while end < total_rows and batch.time[end] == time:
             end += 1
         size = end - position
-        if len(slots(memory)) - memory.live < size or len(keys(memory)) - memory.live_keys < size:
+        if len(slots(memory)) - memory.live < size or len(groups(memory)) - memory.live_groups < size or len(fresh(memory)) < size:
             break
         for log in range(len(lengths)):
             needed[log] = lengths[log] + memory.live + size
@@ -135,56 +129,54 @@ def play(
             step += 1
         memory.budget_step = step
         door = memory.prices == RATES and size <= PATIENCE and _keys_differ(batch.key, position, end)
-        if kind == LIFE or kind == STAY:
+        if is_kinetic(memory):
             for stream in range(streams):
                 refresh(memory, stream)
 
         # 2 join, and link the arrivals
         if memory.mn_of_memory == 1:
             for at in range(position, end):
-                number = claim_key(memory, batch.key[at])
-                spoil(memory, number, number * streams + batch.stream[at])
+                spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
             count_matches(memory)
         in_order = time == now and horizon == now
         for at in range(position, end):
             stream = batch.stream[at]
-            number = find_key(memory, batch.key[at])
+            ring = find_ring(memory, batch.key[at])
             which = lanes(memory)[stream].pool
             away = False
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                if number < 0 or groups(memory)[number * streams + stream].members == 0:
-                    low = lowest(memory, which)
-                    away = low >= 0 and is_hopeless(memory, low, partner_rate(batch.rates[at], stream), batch.expiry[at], stream)
-            if number < 0 and not away:
-                number = claim_key(memory, batch.key[at])
-            if not inplace and number >= 0:
+                if in_ring(memory, ring, stream) < 0:
+                    low = lowest(memory, 0, which)
+                    price = partner_rate(batch.rates[at], stream)
+                    away = low >= 0 and is_hopeless(memory, low, price, batch.expiry[at], stream)
+            if not inplace and ring >= 0:
                 if in_order and not keep_outputs and memory.objective == 0:
-                    count_whole(memory, stream, number, now)
+                    count_whole(memory, ring, stream, now)
                 elif streams == 2:
                     importance = batch.importance[at] if memory.objective > 0 else 1.0
                     lengths[0] = walk_pairs(
-                        memory, stream, number, time, base_row + at, batch.expiry[at], importance,
-                        outputs, lengths[0], keep_outputs,
-                    )  # fmt: skip
+                        memory, ring, stream, time, base_row + at, batch.expiry[at], importance, outputs, lengths[0], keep_outputs
+                    )
                 else:
-                    gather(memory, stream, number, base_row + at, picks, picked)
+                    gather(memory, ring, stream, base_row + at, picks, picked)
                     lengths[0] = walk_combinations(
-                        memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
-                        picks, picked, chosen, outputs, lengths[0], keep_outputs,
+                        memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
+                        outputs, lengths[0], keep_outputs,
                     )  # fmt: skip
             if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
                 memory.n_late += 1
             if away:
                 fresh(memory)[at - position] = -1
                 continue
-            slot = link(memory, stream, number, time, base_row + at, batch.expiry[at])
+            group = claim_class(memory, ring, stream, batch.key[at])
+            slot = link(memory, group, time, base_row + at, batch.expiry[at])
             fresh(memory)[at - position] = slot
             if memory.objective > 0 or kind >= SCORE:
                 ranks(memory)[slot].importance = batch.importance[at]
             if memory.prices == MATCHES:
-                spoil_partners(memory, stream, number)
+                spoil_partners(memory, group)
                 if memory.mn_of_memory == 0:
-                    spoil(memory, number, number * streams + stream)
+                    spoil(memory, group)
 
         # 3 score
         memory.patient = size <= PATIENCE
@@ -197,55 +189,49 @@ def play(
             if slot < 0:
                 continue
             stream = batch.stream[at]
-            number = slots(memory)[slot].key_of
+            group = slots(memory)[slot].group
             if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
                 continue
             if memory.prices == RATES:
-                set_rates(memory, number, batch.rates[at])
+                set_rates(memory, group, batch.rates[at])
             if kind == ARRIVAL:
-                slots(memory)[slot].mark = memory.instant
+                marks(memory)[slot] = memory.instant
             elif kind >= SCORE:
                 score = batch.importance[at]
                 if memory.first_score == FROM_COLUMN:
                     score = batch.score[at]
                 elif memory.first_score != FROM_IMPORTANCE:
-                    score *= groups(memory)[number * streams + stream].price
+                    score *= groups(memory)[group].price
                 if kind == GAIN_LOSS:
                     place_by_score(memory, slot, score, lanes(memory)[stream].offset)
                 else:
                     ranks(memory)[slot].score = score
             if memory.weighted:
-                slots(memory)[slot].weight = batch.weight[at]
+                weights(memory)[slot] = batch.weight[at]
             pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
             enter(memory, slot)
         for at in range(position, end):
             slot = fresh(memory)[at - position]
             stream = batch.stream[at]
             if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
-                number = slots(memory)[slot].key_of
+                group = slots(memory)[slot].group
                 unlink(memory, slot)
-                if memory.prices == MATCHES:
-                    spoil_partners(memory, stream, number)
-                if key_is_idle(memory, number):
-                    release_key(memory, number)
+                forget(memory, group)
                 memory.n_expired += 1
                 if keep_expired:
                     expired[lengths[2], 0] = base_row + at
                     lengths[2] += 1
-        if kind == LIFE or kind == STAY:
-            for stream in range(streams):
-                refresh(memory, stream)
 
         # 4 shed
         for which in range(budget_caps.shape[1]):
-            at = next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end) if door else -1
+            at = _next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end) if door else -1
             while at >= 0:
                 fresh(memory)[at - position] = -2
                 if keep_sheds:
                     sheds[lengths[1], 0] = base_row + at
                     lengths[1] += 1
                 memory.n_shed += 1
-                at = next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end)
+                at = _next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end)
             while pools(memory)[which] > budget_caps[step, which]:
                 slot = victim(memory, which, first_row)
                 if keep_sheds:
@@ -260,7 +246,7 @@ def play(
         if inplace:
             for at in range(position, end):
                 stream = batch.stream[at]
-                gather(memory, stream, find_key(memory, batch.key[at]), first_row, picks, picked)
+                gather(memory, find_ring(memory, batch.key[at]), stream, first_row, picks, picked)
                 for earlier in range(position, at):
                     if batch.key[earlier] == batch.key[at]:
                         other = batch.stream[earlier]
@@ -297,18 +283,32 @@ def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int)
     """How many outputs an instant can have at most."""
     total = 0
     for at in range(begin, end):
-        number = find_key(memory, key[at])
+        ring = find_ring(memory, key[at])
         outputs = 1
         for other in range(memory.streams):
             if other != stream[at]:
                 partners = 0
-                if number >= 0:
-                    partners += groups(memory)[number * memory.streams + other].members
+                group = in_ring(memory, ring, other)
+                if group >= 0:
+                    partners += groups(memory)[group].members
                 for earlier in range(begin, at):
                     partners += key[earlier] == key[at] and stream[earlier] == other
                 outputs *= partners
         total += outputs
     return total
+
+
+@kernel
+def _next_turned_away(
+    memory: Memory, which: int, stream: Ints, expiry: Ints, rates: Floats, begin: int, end: int
+) -> int:
+    """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
+    best = -1
+    for at in range(begin, end):
+        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream[at]].pool == which:
+            if best < 0 or worth_less(memory, stream, expiry, rates, at, best):
+                best = at
+    return best
 
 
 @kernel
@@ -335,6 +335,9 @@ def _gain_and_lose(memory: Memory, batch: Columns, begin: int, end: int, first_r
         old_offset = lanes(memory)[stream].offset
         lanes(memory)[stream].offset += beta
         for at in range(begin, end):
+            arrival = slots(memory)[fresh(memory)[at - begin]].group
             if batch.stream[at] != stream:
-                gain(memory, stream, slots(memory)[fresh(memory)[at - begin]].key_of, first_row, old_offset)
+                group = in_ring(memory, arrival, stream)
+                if group >= 0:
+                    gain(memory, group, first_row, old_offset)
         sink(memory, stream)

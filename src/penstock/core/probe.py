@@ -8,6 +8,7 @@ with t the largest time in it, t < expiry of every member (members of a window c
 from __future__ import annotations
 
 from penstock.core.compiled import kernel
+from penstock.core.memory import in_ring
 from penstock.core.state import Memory, groups, lanes, ranks, slots
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
@@ -15,38 +16,54 @@ from penstock.core.window import NEVER
 
 
 @kernel
-def count_whole(memory: Memory, stream: int, number: int, now: int) -> None:
+def combinations(memory: Memory, ring: int, stream: int) -> int:
+    """How many combinations the other streams hold for a tuple of `stream`, by the ring of its key."""
+    found = 0
+    product = 1
+    group = ring
+    while group >= 0:
+        if groups(memory)[group].stream != stream:
+            product *= groups(memory)[group].members
+            found += 1
+        group = groups(memory)[group].kin
+        if group == ring:
+            break
+    return product if found == memory.streams - 1 else 0
+
+
+@kernel
+def count_whole(memory: Memory, ring: int, stream: int, now: int) -> None:
     """Count the outputs of a pivot whose matches are whole classes, without making them."""
-    streams = memory.streams
-    outputs = 1
-    for other in range(streams):
-        if other != stream:
-            outputs *= groups(memory)[number * streams + other].members
     if now >= memory.start:
+        outputs = combinations(memory, ring, stream)
         memory.n_output += outputs
         memory.value += outputs * memory.value_of_one
 
 
 @kernel
-def gather(memory: Memory, stream: int, number: int, first_row: int, picks: Ints, picked: Ints) -> None:
-    """List the pivot's partners by stream: slots of tuples that were there before the instant, or all linked ones."""
-    streams = memory.streams
-    for other in range(streams):
+def gather(memory: Memory, ring: int, stream: int, first_row: int, picks: Ints, picked: Ints) -> None:
+    """List the pivot's partners by stream: the slots of tuples from rows before `first_row`."""
+    for other in range(memory.streams):
         picked[other] = 0
-        if other != stream and number >= 0:
-            slot = groups(memory)[number * streams + other].head
-            while slot >= 0:
-                if slots(memory)[slot].row < first_row:
-                    picks[other, picked[other]] = slot
-                    picked[other] += 1
-                slot = slots(memory)[slot].after
+    group = ring
+    while group >= 0:
+        other = groups(memory)[group].stream
+        slot = groups(memory)[group].head if other != stream else -1
+        while slot >= 0:
+            if slots(memory)[slot].row < first_row:
+                picks[other, picked[other]] = slot
+                picked[other] += 1
+            slot = slots(memory)[slot].after
+        group = groups(memory)[group].kin
+        if group == ring:
+            break
 
 
 @kernel
 def walk_pairs(
     memory: Memory,
+    ring: int,
     stream: int,
-    number: int,
     time: int,
     row: int,
     expiry: int,
@@ -55,11 +72,17 @@ def walk_pairs(
     logged: int,
     keep: bool,
 ) -> int:
-    """Make the outputs of a pivot among two streams, by walking the other one's class; the new length of the log, which has room."""
+    """Make the outputs of a pivot among two streams, by walking the other one's class.
+
+    The new length of the log, which has room.
+    """
     other = 1 - stream
+    group = in_ring(memory, ring, other)
+    if group < 0:
+        return logged
     objective = memory.objective
     limit = NEVER if lanes(memory)[stream].in_rows else expiry
-    slot = groups(memory)[number * 2 + other].head
+    slot = groups(memory)[group].head
     outputs = 0
     value = 0.0
     while slot >= 0:

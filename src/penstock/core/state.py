@@ -37,19 +37,16 @@ LANE = np.dtype(  # a stream
     ],
     align=True,
 )
-SLOT = np.dtype(  # a tuple: one cache line
+SLOT = np.dtype(  # a tuple
     [
         ("time", "i8"),
         ("row", "i8"),
         ("expiry", "i8"),
-        ("mark", "i8"),  # fifo: the instant of arrival; rand: the position in `draws`
-        ("key_of", "i4"),
+        ("group", "i4"),  # its class
         ("before", "i4"),  # chain of the class
         ("after", "i4"),
         ("older", "i4"),  # chain of arrivals
         ("newer", "i4"),
-        ("place", "i4"),  # position in `stragglers`, -1 if none
-        ("weight", "i4"),  # bytes
         ("stream", "i1"),
         ("ground", "i1"),  # dgl: at the floor
     ],
@@ -63,26 +60,30 @@ RANK = np.dtype(  # the rest of a tuple, where the policy or the objective needs
         ("sibling", "i4"),
         ("parent", "i4"),
     ],
-    align=True,
+    align=False,
 )
-GROUP = np.dtype(  # a class: the tuples of one stream with one key
+GROUP = np.dtype(  # a class, the tuples of one stream with one key: one cache line
     [
+        ("key", "i8"),
         ("price", "f8"),
+        ("worth", "f8"),  # of the first tuple, as the tournament compares it ...
+        ("tie", "f8"),  # ... then by this ...
+        ("moment", "i8"),  # ... then by its time; kinetic tournaments: its expiry
         ("head", "i4"),
         ("tail", "i4"),
         ("members", "i4"),
         ("top", "i4"),  # root of the pairing heap
-        ("floor", "i4"),  # dgl: root of the heap of tuples at the floor
-        ("gained", "i4"),  # dgl: the last instant in which the class gained (modulo 2**31)
+        ("kin", "i4"),  # ring of the classes with the same key
+        ("stream", "i1"),
+        ("plays", "i1"),  # bit 0: in the tournament; bit 1: in that of the floor
+        ("stale", "i1"),  # its price is to be counted again
     ],
     align=True,
 )
-NODE = np.dtype(  # of a tournament: the winning class and what its first tuple is compared by; two neighbours share a cache line
+LOSS = np.dtype(  # the rest of a class for dgl
     [
-        ("key", "f8"),
-        ("expiry", "i8"),  # kinetic tournaments: of the winning tuple
-        ("due", "i8"),  # kinetic tournaments: when the node must be looked at again
-        ("winner", "i4"),  # a key number, -1 if nobody plays
+        ("floor", "i4"),  # root of the heap of tuples at the floor
+        ("gained", "i4"),  # the last instant in which the class gained (modulo 2**31)
     ],
     align=True,
 )
@@ -91,24 +92,27 @@ ARRAYS: dict[str, Any] = {
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
-    "stragglers": np.int32,
+    "marks": np.int64,  # by slot; fifo: the instant of arrival; rand: the position in `draws`
+    "weights": np.int64,  # by slot: bytes
+    "places": np.int32,  # by slot: its position in `stragglers`, -1 if none
+    "stragglers": np.int32,  # heap by expiry of tuples that are out of order
     "draws": np.int32,  # rand: live slots, densely, by stream
-    "keys": np.int64,  # by key number
-    "table": np.int32,  # hash table of key numbers, -1 where empty
-    "groups": GROUP,  # by key number and stream
-    "stale": np.int8,  # by class: its price is to be counted again
-    "stale_queue": np.int32,
-    "nodes": NODE,  # tournaments of classes, by stream
+    "groups": GROUP,
+    "losses": LOSS,  # by class
+    "table": np.int32,  # hash table of keys: one class of the ring, -1 where empty
+    "stale_queue": np.int32,  # classes whose price is stale
+    "nodes": np.int32,  # tournaments of classes by stream: inner nodes
+    "dues": np.int64,  # by inner node of a kinetic tournament: when it must be looked at again
     "stack": np.int32,
-    "fresh": np.int32,  # slots of this instant's arrivals
+    "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
-    "weighted", "tied",
+    "weighted", "tied", "straggling",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
-LINKS = ("free", "live", "live_keys", "free_key", "n_stragglers", "n_stale", "leaves", "patient", "n_waiting")  # how tuples are linked
+LINKS = ("free", "live", "free_group", "live_groups", "n_stragglers", "n_stale", "patient", "n_waiting")  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2",
@@ -171,6 +175,7 @@ def _viewer(name: str, dtype: Any) -> Any:
     return compiled
 
 
-lanes, pools, slots, ranks, stragglers, draws, keys, table, groups, stale, stale_queue, nodes, stack, fresh, waiting = (
-    _viewer(name, dtype) for name, dtype in ARRAYS.items()
-)
+(
+    lanes, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, dues, stack,
+    fresh, waiting,
+) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip

@@ -84,7 +84,7 @@ def play(
 
     >>> demo = play(streams(ticks=100), window=50)
     >>> demo.whole.n_output, len(demo.points)
-    (90, 44)
+    (3, 44)
     """
 
     def watch(name: str) -> Callable[[int], object] | None:

@@ -24,7 +24,6 @@ _POLICIES = {
     "fifo": "#666666", "rand": "#B5B5B5", "prob": "#0072B2", "life": "#56B4E9", "elife": "#D55E00",
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
 }  # fmt: skip
-_OTHERS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A4FBF", "#9C6B30")
 _INK, _PALE, _GREY = "#333333", "#E6E6E6", "#666666"
 _PLAIN = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelColor": _INK, "titleColor": _INK}
 _LOOK: dict[str, Any] = {
@@ -207,7 +206,8 @@ def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> Any:
     ranked = sorted((row for row in rows if row["memory"] == least), key=lambda row: -row["recall"])
     policies = list(dict.fromkeys([row["policy"] for row in ranked] + [row["policy"] for row in rows]))
     sizes = sorted({row["memory"] for row in rows})
-    spare = iter(_cycle(_OTHERS, len(policies)))
+    known = {_POLICIES[policy] for policy in policies if policy in _POLICIES}
+    spare = iter(_cycle([colour for colour in _POLICIES.values() if colour not in known] or [_INK], len(policies)))
     colours = [_POLICIES.get(policy) or next(spare) for policy in policies]
     base = alt.Chart(alt.InlineData(values=[dict(row) for row in rows])).encode(
         x=alt.X(

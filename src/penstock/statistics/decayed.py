@@ -183,7 +183,7 @@ class Decayed(Source):
 
 @kernel
 def _find(known: Ints, key: int) -> int:
-    at = place_of(known, key)
+    at = place_of(len(known), key)
     while known[at] >= 0 and known[at] != key:
         at = (at + 1) & (len(known) - 1)
     return at

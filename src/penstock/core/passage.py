@@ -1,0 +1,220 @@
+"""A tuple enters, a tuple leaves, and which one must: the steps between memory and ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.core.compiled import kernel
+from penstock.core.heaps import heap_insert, heap_remove, set_root
+from penstock.core.memory import release_class, unlink
+from penstock.core.ranking import (
+    ARRIVAL,
+    DRAW,
+    GAIN_LOSS,
+    MATCHES,
+    PRICE,
+    SCORE,
+    ahead,
+    first,
+    lowest,
+    promote,
+    remaining,
+    root_of,
+    spoil,
+    spoil_partners,
+)
+from penstock.core.state import Memory, draws, groups, lanes, losses, marks, nodes, pools, ranks, slots, waiting, weights
+from penstock.core.trace import Ints
+
+
+@kernel
+def enter(memory: Memory, slot: int) -> None:
+    """Let a linked and scored arrival compete."""
+    kind = memory.kind
+    stream = slots(memory)[slot].stream
+    group = slots(memory)[slot].group
+    if kind == DRAW:
+        at = lanes(memory)[stream].drawable
+        lanes(memory)[stream].drawable += 1
+        draws(memory)[stream * len(slots(memory)) + at] = slot
+        marks(memory)[slot] = at
+    elif kind >= SCORE:
+        level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
+        heap_insert(memory, level, group, slot)
+        if root_of(memory, level, group) == slot:
+            promote(memory, level, group)
+    elif kind >= PRICE and groups(memory)[group].head == slot:
+        promote(memory, 0, group)
+
+
+@kernel
+def leave(memory: Memory, slot: int) -> None:
+    """Remove a tuple that has entered, and its class with its last tuple."""
+    kind = memory.kind
+    stream = slots(memory)[slot].stream
+    group = slots(memory)[slot].group
+    pools(memory)[lanes(memory)[stream].pool] -= weights(memory)[slot] if memory.weighted else 1
+    changed = groups(memory)[group].head == slot
+    level = 0
+    if kind == DRAW:
+        base = stream * len(slots(memory))
+        lanes(memory)[stream].drawable -= 1
+        moved = draws(memory)[base + lanes(memory)[stream].drawable]
+        draws(memory)[base + marks(memory)[slot]] = moved
+        marks(memory)[moved] = marks(memory)[slot]
+    elif kind >= SCORE:
+        level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
+        changed = root_of(memory, level, group) == slot
+        heap_remove(memory, level, group, slot)
+    unlink(memory, slot)
+    if changed:
+        promote(memory, level, group)
+    forget(memory, group)
+
+
+@kernel
+def forget(memory: Memory, group: int) -> None:
+    """A tuple of a class has gone: its partners have a match less, and an empty class is released."""
+    if memory.prices == MATCHES:
+        spoil_partners(memory, group)
+    if groups(memory)[group].members == 0:
+        release_class(memory, group)
+
+
+@kernel
+def regroup(memory: Memory, linked: Ints) -> None:
+    """Put tuples that were linked anew, with their scores, back into heaps, draws and the queue of stale prices."""
+    kind = memory.kind
+    for slot in linked:
+        group = slots(memory)[slot].group
+        if kind == DRAW:
+            draws(memory)[slots(memory)[slot].stream * len(slots(memory)) + marks(memory)[slot]] = slot
+        elif kind >= SCORE:
+            level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
+            heap_insert(memory, level, group, slot)
+        if memory.prices == MATCHES:
+            spoil(memory, group)
+
+
+# The victim.
+
+
+@kernel
+def victim(memory: Memory, which: int, first_row: int) -> int:
+    """The tuple of a pool that leaves first."""
+    kind = memory.kind
+    if kind == DRAW:
+        return _drawn_victim(memory, which, first_row)
+    if kind == ARRIVAL:
+        best = -1
+        for stream in range(memory.streams):
+            slot = lanes(memory)[stream].oldest
+            if lanes(memory)[stream].pool == which and slot >= 0 and (best < 0 or _arrived_before(memory, slot, best)):
+                best = slot
+        return int(best)
+    size = len(groups(memory))
+    for level in range(1 if kind == GAIN_LOSS else 0, -1, -1):
+        best = lowest(memory, level, which)
+        for at in range(memory.n_waiting):
+            group = waiting(memory)[at] - level * size
+            if 0 <= group < size and groups(memory)[group].members > 0:
+                if lanes(memory)[groups(memory)[group].stream].pool == which and first(memory, level, group) >= 0:
+                    if best < 0 or ahead(memory, level, group, best):
+                        best = group
+        if best >= 0:
+            return first(memory, level, best)
+    return -1
+
+
+@kernel
+def _arrived_before(memory: Memory, u: int, v: int) -> bool:
+    if marks(memory)[u] != marks(memory)[v]:
+        return bool(marks(memory)[u] < marks(memory)[v])
+    if slots(memory)[u].stream != slots(memory)[v].stream:
+        return bool(slots(memory)[u].stream < slots(memory)[v].stream)
+    return bool(slots(memory)[u].row < slots(memory)[v].row)
+
+
+@kernel
+def draw_number(memory: Memory, below: int) -> int:
+    """A random whole number in [0, below), by two combined multiplicative generators (L'Ecuyer 1988)."""
+    number = 0
+    for _ in range(2):
+        memory.random1 = memory.random1 * 40014 % 2147483563
+        memory.random2 = memory.random2 * 40692 % 2147483399
+        number = number * 2147483562 + (memory.random1 - memory.random2) % 2147483562
+    return int(number % below)
+
+
+@kernel
+def _drawn_victim(memory: Memory, which: int, first_row: int) -> int:
+    total = 0
+    safe = False  # are there candidates beside the newcomers, and are these to be spared?
+    for stream in range(memory.streams):
+        if lanes(memory)[stream].pool == which:
+            total += lanes(memory)[stream].drawable
+            slot = lanes(memory)[stream].oldest
+            if memory.newcomer_safe and slot >= 0 and slots(memory)[slot].row < first_row:
+                safe = True
+    while True:
+        at = draw_number(memory, total)
+        memory.steps += 1
+        for stream in range(memory.streams):
+            if lanes(memory)[stream].pool == which:
+                if at < lanes(memory)[stream].drawable:
+                    slot = draws(memory)[stream * len(slots(memory)) + at]
+                    if not safe or slots(memory)[slot].row < first_row:
+                        return int(slot)
+                    break
+                at -= lanes(memory)[stream].drawable
+
+
+# dgl.
+
+
+@kernel
+def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
+    """Raise the older tuples of a class, which have just found matching arrivals."""
+    instant = memory.instant & 0x7FFFFFFF
+    if losses(memory)[group].gained == instant:
+        return
+    losses(memory)[group].gained = instant
+    set_root(memory, 0, group, -1)
+    set_root(memory, 1, group, -1)
+    stream = groups(memory)[group].stream
+    offset = lanes(memory)[stream].offset
+    alpha = lanes(memory)[stream].length if np.isnan(memory.alpha) else memory.alpha
+    slot = groups(memory)[group].head
+    while slot >= 0:
+        if slots(memory)[slot].row < first_row:
+            score = 0.0 if slots(memory)[slot].ground else ranks(memory)[slot].score - old_offset
+            score += ranks(memory)[slot].importance * groups(memory)[group].price * remaining(memory, slot) / alpha
+            place_by_score(memory, slot, score, offset)
+            heap_insert(memory, int(slots(memory)[slot].ground), group, slot)
+            memory.gains += 1
+        slot = slots(memory)[slot].after
+    promote(memory, 0, group)
+    promote(memory, 1, group)
+
+
+@kernel
+def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> None:
+    """Note a `dgl` score: at the floor, or above it relative to the common offset."""
+    slots(memory)[slot].ground = 0 if score > 0 else 1
+    ranks(memory)[slot].score = score + offset if score > 0 else 0.0
+
+
+@kernel
+def sink(memory: Memory, stream: int) -> None:
+    """Move the tuples of a stream whose score has fallen to zero to the floor."""
+    root = stream * len(groups(memory)) + 1
+    while nodes(memory)[root] >= 0:
+        group = nodes(memory)[root]
+        slot = groups(memory)[group].top
+        if ranks(memory)[slot].score > lanes(memory)[stream].offset:
+            return
+        heap_remove(memory, 0, group, slot)
+        promote(memory, 0, group)
+        place_by_score(memory, slot, 0.0, 0.0)
+        heap_insert(memory, 1, group, slot)
+        promote(memory, 1, group)

@@ -1,0 +1,463 @@
+"""The command line from outside: what it prints, what it writes, how it leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import penstock as ps
+from penstock.cli import app, output, run
+from penstock.policies.table import POLICIES
+
+SUMMARY = {"policy", "n_input", "n_output", "value", "n_shed", "n_expired", "peak_memory"}
+
+
+@pytest.fixture(scope="module")
+def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "trace.parquet"
+    ps.generate(150, keys=8, importance="rare", seed=3).write(path)
+    return path
+
+
+def simulated(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> list[dict[str, float]]:
+    status = run(["simulate", str(path), "--format", "json", *options])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    return json.loads(captured.out)
+
+
+def in_a_process(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    code = "from penstock.cli import main; main()"
+    environment = os.environ | variables
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ simulate
+
+
+def test_json_has_one_object_per_policy_in_the_order_given(capsys, trace_file):
+    runs = simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--policy", "prob,fifo,simp")
+    assert [run["policy"] for run in runs] == ["prob", "fifo", "simp"]
+    assert all(run.keys() >= SUMMARY for run in runs)
+    assert all("recall" not in run for run in runs)
+    trace = ps.read_trace(trace_file)
+    for got in runs:
+        assert got == ps.simulate(trace, window=30, memory=10, policy=got["policy"]).summary()
+
+
+def test_every_policy_of_the_table_can_be_named(capsys, trace_file):
+    runs = simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--policy", ",".join(POLICIES))
+    assert [run["policy"] for run in runs] == list(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        (["--allocation", "fixed"], {"allocation": "fixed"}),
+        (["--memory", "R=3,S=9"], {"memory": {"R": 3, "S": 9}}),
+        (["--memory", "0:12,60:4"], {"memory": "0:12,60:4"}),
+        (["--window", "R=10,S=40"], {"window": {"R": 10, "S": 40}}),
+        (["--window", "rows:20"], {"window": "rows:20"}),
+        (["--window", "none"], {"window": None}),
+        (["--stats", "window"], {"stats": "window"}),
+        (["--stats", "decayed", "--half-life", "12.5"], {"stats": "decayed", "half_life": 12.5}),
+        (["--stats", "sketch"], {"stats": "sketch"}),
+        (["--objective", "sum"], {"objective": "sum"}),
+        (["--start", "60"], {"start": 60}),
+        (["--policy", "rand", "--seed", "9"], {"policy": "rand", "seed": 9}),
+        (["--policy", "dgl", "--alpha", "4", "--beta", "0.5"], {"policy": "dgl", "alpha": 4.0, "beta": 0.5}),
+        (["--policy", "additive", "--weights", "2,0.5,-1"], {"policy": "additive", "weights": (2.0, 0.5, -1.0)}),
+        (["--model", "inplace"], {"model": "inplace"}),
+        (["--clock", "streams", "--lateness", "R=5,S=0"], {"clock": "streams", "lateness": {"R": 5, "S": 0}}),
+        (["--predicate", "eps:1"], {"predicate": "eps:1"}),
+        (["--predicate", "<"], {"predicate": "<"}),
+        (
+            ["--policy", "dgl", "--set", "dgl-init=simpprob", "--set", "mn=memory"],
+            {"policy": "dgl", "switches": {"dgl-init": "simpprob", "mn": "memory"}},
+        ),
+        (
+            ["--policy", "dgl", "--set", "dgl-init=simpprob,mn=memory"],
+            {"policy": "dgl", "switches": {"dgl-init": "simpprob", "mn": "memory"}},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_option_means_what_the_argument_of_simulate_means(capsys, trace_file, options, arguments):
+    given = [
+        text for name, text in (("--window", "30"), ("--memory", "10")) if name not in options for text in (name, text)
+    ]
+    (got,) = simulated(capsys, trace_file, *given, *options)
+    assert got == ps.simulate(ps.read_trace(trace_file), **({"window": 30, "memory": 10} | arguments)).summary()
+
+
+def test_given_rates_come_from_a_table(capsys, tmp_path, trace_file):
+    trace = ps.read_trace(trace_file)
+    rates = {(stream, key): (key * 7 + len(stream)) % 5 + 0.5 for stream in ("R", "S") for key in range(8)}
+    file = tmp_path / "rates.csv"
+    lines = [f"{stream},{key},{rate}" for (stream, key), rate in rates.items()]
+    file.write_text("stream,key,rate\n" + "\n".join(lines) + "\n")
+    options = ["--window", "30", "--memory", "10", "--stats", "given", "--rates", str(file)]
+    (got,) = simulated(capsys, trace_file, *options)
+    assert got == ps.simulate(trace, window=30, memory=10, stats="given", given=rates).summary()
+
+
+def test_rates_may_have_a_key_of_several_columns(capsys, tmp_path):
+    trace, rates = tmp_path / "trace.csv", tmp_path / "rates.csv"
+    trace.write_text("stream,time,a,b\nR,0,1,x\nS,1,1,x\nR,1,2,y\nS,2,2,y\n")
+    rates.write_text("stream,a,b,rate\nR,1,x,1\nS,1,x,1\nR,2,y,3\nS,2,y,4\n")
+    options = ["--key", "a,b", "--window", "5", "--memory", "1", "--stats", "given", "--rates", str(rates)]
+    (got,) = simulated(capsys, trace, *options)
+    assert got["n_output"] == 2
+
+
+def test_a_declared_stream_may_be_empty(capsys, tmp_path):
+    file = tmp_path / "trace.csv"
+    file.write_text("stream,time,key\nR,0,a\nR,1,a\n")
+    (got,) = simulated(capsys, file, "--streams", "R,S", "--window", "5", "--memory", "1")
+    assert (got["n_input"], got["n_output"], got["peak_memory"]) == (2, 0, 1)
+
+
+def test_exact_adds_the_recall(capsys, trace_file):
+    options = ["--window", "30", "--memory", "10", "--exact"]
+    (got,) = simulated(capsys, trace_file, *options)
+    trace = ps.read_trace(trace_file)
+    whole, run = ps.exact(trace, window=30), ps.simulate(trace, window=30, memory=10)
+    assert got["recall"] == pytest.approx(run.n_output / whole.n_output)
+    assert got["value_recall"] == pytest.approx(run.value / whole.value)
+
+
+def test_recall_compares_with_the_result_that_does_not_depend_on_order(capsys, tmp_path):
+    file = tmp_path / "late.csv"
+    # The window of 2 has passed when S's row of time 1 comes: under the global clock its partner is gone.
+    file.write_text("stream,time,key\nR,0,a\nS,5,b\nS,1,a\n")
+    (got,) = simulated(capsys, file, "--window", "2", "--memory", "9", "--exact")
+    assert (got["n_output"], got["recall"]) == (0, 0.0)
+
+
+def test_a_recall_without_outputs_is_null(capsys, tmp_path):
+    file = tmp_path / "trace.csv"
+    file.write_text("stream,time,key\nR,0,a\nS,0,b\n")
+    (got,) = simulated(capsys, file, "--window", "2", "--memory", "9", "--exact")
+    assert got["recall"] is None
+
+
+def test_the_table_shows_the_share_of_the_exact_result(capsys, trace_file):
+    arguments = ["simulate", str(trace_file), "--window", "30", "--memory", "10", "--policy", "prob,fifo"]
+    assert run(arguments) == 0
+    table = capsys.readouterr().out
+    trace = ps.read_trace(trace_file)
+    share = 100 * ps.simulate(trace, window=30, memory=10).n_output / ps.exact(trace, window=30).n_output
+    assert "of exact" in table
+    assert f"{share:.1f} %" in table
+    assert run([*arguments, "--no-exact"]) == 0
+    assert "of exact" not in capsys.readouterr().out
+
+
+def test_times_that_decrease_are_said_once(capsys, tmp_path):
+    file = tmp_path / "late.csv"
+    file.write_text("stream,time,key\nR,5,a\nS,3,a\nR,6,b\nS,1,b\n")
+    assert (
+        run(["simulate", str(file), "--window", "9", "--memory", "4", "--policy", "prob,fifo", "--format", "json"]) == 0
+    )
+    captured = capsys.readouterr()
+    assert captured.err.startswith("note: 2 rows are earlier than the row before them")
+    assert captured.err.count("\n") == 1
+    assert [run["n_output"] for run in json.loads(captured.out)] == [2, 2]
+
+
+# ------------------------------------------------------------------------------------------------- what simulate writes
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    if path.suffix == ".parquet":
+        return pyarrow.parquet.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open() as file:
+        return [
+            {
+                name: text if name == "policy" else [int(n) for n in text.split()] if name == "rows" else int(text)
+                for name, text in row.items()
+            }
+            for row in csv.DictReader(file)
+        ]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_outputs_and_memory_log_are_those_of_the_run(capsys, tmp_path, trace_file, suffix):
+    outputs, log = tmp_path / f"outputs{suffix}", tmp_path / f"memory{suffix}"
+    options = [
+        "--window",
+        "30",
+        "--memory",
+        "10",
+        "--policy",
+        "prob,fifo",
+        "--outputs",
+        str(outputs),
+        "--memory-log",
+        str(log),
+    ]
+    simulated(capsys, trace_file, *options)
+    trace = ps.read_trace(trace_file)
+    expected_outputs, expected_log = [], []
+    for policy in ("prob", "fifo"):
+        played = ps.simulate(
+            trace, window=30, memory=10, policy=policy, keep=ps.Keep(outputs=True, retained=True, series=True)
+        )
+        expected_outputs += [{"policy": policy, "time": t, "R": r, "S": s} for t, r, s in played.outputs.tolist()]
+        expected_log += [{"policy": policy, "time": t, "rows": rows.tolist()} for t, rows in played.memory_log]
+    assert rows_of(outputs) == expected_outputs
+    assert rows_of(log) == expected_log
+    assert sorted(path.name for path in tmp_path.iterdir()) == [log.name, outputs.name]
+
+
+def test_outputs_name_their_members(capsys, tmp_path):
+    file, outputs = tmp_path / "trace.csv", tmp_path / "outputs.csv"
+    file.write_text("stream,time,key\ntime,0,a\npolicy,3,a\n")
+    simulated(capsys, file, "--window", "5", "--memory", "2", "--outputs", str(outputs))
+    assert outputs.read_text().replace('"', "").splitlines() == ["policy,time,row_time,row_policy", "prob,3,0,1"]
+
+
+def test_outputs_of_timestamps_are_timestamps(capsys, tmp_path):
+    file, outputs = tmp_path / "trace.parquet", tmp_path / "outputs.parquet"
+    times = pa.array([0, 2_000_000], pa.timestamp("us", tz="UTC"))
+    pyarrow.parquet.write_table(pa.table({"stream": ["R", "S"], "time": times, "key": [1, 1]}), file)
+    simulated(capsys, file, "--window", "3 seconds", "--memory", "2", "--outputs", str(outputs))
+    table = pyarrow.parquet.read_table(outputs)
+    assert table["time"].type == times.type
+    assert table["time"][0] == times[1]
+
+
+def test_no_outputs_is_a_table_with_columns_and_no_rows(capsys, tmp_path):
+    file, outputs, log = tmp_path / "trace.csv", tmp_path / "outputs.parquet", tmp_path / "log.parquet"
+    file.write_text("stream,time,key\nR,0,a\nS,3,b\n")
+    simulated(capsys, file, "--window", "5", "--memory", "2", "--outputs", str(outputs), "--memory-log", str(log))
+    assert pyarrow.parquet.read_table(outputs).column_names == ["policy", "time", "R", "S"]
+    assert len(pyarrow.parquet.read_table(outputs)) == 0
+    assert len(pyarrow.parquet.read_table(log)) == 2
+
+
+def test_an_earlier_file_is_replaced(capsys, tmp_path, trace_file):
+    outputs = tmp_path / "outputs.csv"
+    outputs.write_text("old")
+    simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--outputs", str(outputs))
+    assert outputs.read_text().startswith('"policy","time"')
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".html"])
+def test_plot_draws_the_memory(capsys, tmp_path, trace_file, suffix):
+    picture = tmp_path / f"memory{suffix}"
+    simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--policy", "prob,fifo", "--plot", str(picture))
+    assert picture.stat().st_size > 5_000
+
+
+# ----------------------------------------------------------------------------------------- generate, policies, the rest
+
+
+def test_generate_writes_what_the_function_makes(capsys, tmp_path):
+    file = tmp_path / "trace.parquet"
+    options = "--n 40 --streams A,B --keys 9 --skew A=1,B=0 --ranks correlated --rate 2,0.5 --burst 10:2:3 --disorder 4"
+    rest = "--importance rare --groups 3 --top 50 --seed 5 --format json"
+    assert run(["generate", str(file), *options.split(), *rest.split()]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    expected = ps.generate(
+        40, streams=("A", "B"), keys=9, skew=[1.0, 0.0], ranks="correlated", rate=[2.0, 0.5], burst="10:2:3",
+        disorder=4, importance="rare", groups=3, top=50, seed=5,
+    )  # fmt: skip
+    assert ps.read_trace(file).table.equals(expected.table)
+    assert summary["n_rows"] == len(expected)
+    assert list(summary["streams"]) == ["A", "B"]
+    assert sum(summary["streams"].values()) == len(expected)
+
+
+def test_generate_says_what_it_wrote(capsys, tmp_path):
+    file = tmp_path / "trace.csv"
+    assert run(["generate", str(file), "--n", "1200"]) == 0
+    assert capsys.readouterr().out == f"{file}: 2,400 rows (R 1,200, S 1,200), times 0 to 1,199\n"
+
+
+def test_policies_lists_the_table(capsys):
+    assert run(["policies", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(POLICIES)
+    assert all(row.keys() == {"name", "summary", "needs", "paper"} for row in rows)
+    assert run(["policies"]) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in POLICIES)
+
+
+@pytest.mark.jit_only  # speed means nothing without compilation
+def test_bench_measures_each_policy_against_fifo(capsys):
+    arguments = "bench core --rows 2000 --window 100 --memory 20,50 --keys 30 --repeat 2 --policies prob,fifo,dgl"
+    assert run([*arguments.split(), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["memory"], row["policy"]) for row in found["core"]] == [
+        (memory, policy) for memory in (20, 50) for policy in ("prob", "fifo", "dgl")
+    ]
+    assert all(row["tuples_per_second"] > 0 and row["peak_memory"] <= row["memory"] for row in found["core"])
+    assert [row["ratio_to_fifo"] for row in found["core"] if row["policy"] == "fifo"] == [1.0, 1.0]
+    assert found["outputs"]["outputs_per_second"] > 0
+    assert run(arguments.split()) == 0
+    assert "of fifo" in capsys.readouterr().out
+
+
+@pytest.mark.jit_only  # minutes without compilation
+def test_demo_draws_and_tells(capsys, tmp_path):
+    out = tmp_path / "new" / "folder"
+    assert run(["demo", "--out", str(out), "--seed", "1"]) == 0
+    text = capsys.readouterr().out
+    assert str(out / "demo.png") in text
+    assert "In a tenth of the memory" in text
+    assert sorted(path.name for path in out.iterdir()) == ["demo.html", "demo.png"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "bench core"])
+def test_every_command_has_help_with_an_example(capsys, command):
+    assert run([*command.split(), "--help"]) == 0
+    assert f"Example: penstock {command}" in capsys.readouterr().out
+
+
+def test_help_names_every_option_of_the_design(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    run(["simulate", "--help"])
+    text = capsys.readouterr().out
+    named = (
+        "window memory policy allocation stats rates objective start seed alpha beta weights half-life model clock "
+        "lateness predicate set key streams outputs memory-log plot format exact no-exact"
+    )
+    assert [name for name in named.split() if f"--{name} " not in text] == []
+
+
+def test_without_arguments_there_is_help(capsys):
+    assert run([]) == 0
+    assert "simulate" in capsys.readouterr().out
+    assert run(["bench"]) == 0
+    assert "core" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"penstock {ps.__version__}\n"
+
+
+# ------------------------------------------------------------------------------------------------------ as a process
+
+
+def test_the_process_leaves_with_the_status_and_no_stack_trace(tmp_path):
+    done = in_a_process("simulate", str(tmp_path / "none.csv"), "--window", "1", "--memory", "1")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("penstock: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_when_its_reader_leaves_early_it_leaves_quietly():
+    code = "from penstock.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "policies"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
+def test_help_loads_neither_the_engine_nor_the_charts():
+    code = (
+        "import sys; from penstock.cli import run; run(['--help']); run(['simulate', '--help'])\n"
+        "heavy = ('altair', 'vl_convert', 'penstock.experiments.figures', 'penstock.core.fast')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_an_unexpected_error_is_one_line_too(capsys, monkeypatch):
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("oh [no]")
+
+    # Not by its path: the package has a function of the same name as the module.
+    monkeypatch.setattr(sys.modules["penstock.generate"], "generate", broken)
+    assert run(["generate", "x.csv"]) == 1
+    assert capsys.readouterr().err == "penstock: unexpected KeyError: 'oh [no]' (PENSTOCK_TRACEBACK=1 shows where)\n"
+
+
+def test_an_interrupt_is_one_line_and_writes_nothing(capsys, monkeypatch, tmp_path, trace_file):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.core.tables.write_table", interrupted)
+    arguments = ["simulate", str(trace_file), "--window", "9", "--memory", "9", "--outputs", str(tmp_path / "o.csv")]
+    assert run(arguments) == 130
+    assert capsys.readouterr().err == "penstock: interrupted, nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_app_is_a_typer_app():
+    assert app.info.name == "penstock"
+
+
+# ------------------------------------------------------------------------------------------------------- progress bar
+
+
+def bar_output(patience: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a bar writes to a terminal while `seconds` of work go by."""
+    monkeypatch.setattr(output, "_PATIENCE", patience)
+    ours, theirs = pty.openpty()
+    chunks: list[bytes] = []
+
+    def listen() -> None:
+        try:
+            while chunk := os.read(ours, 65536):
+                chunks.append(chunk)
+        except OSError:
+            pass  # the terminal was closed
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with output.Bar(10, "playing [R]") as bar:
+            bar.advance(5)
+            time.sleep(seconds)
+        monkeypatch.undo()
+    listener.join(timeout=10)
+    os.close(ours)
+    return b"".join(chunks).decode()
+
+
+def test_a_bar_shows_on_a_terminal_once_the_work_takes_long(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    text = bar_output(0.05, 0.6, monkeypatch)
+    assert "playing [R]" in text
+    assert "50%" in text
+
+
+def test_quick_work_shows_no_bar(monkeypatch):
+    assert bar_output(5.0, 0.05, monkeypatch) == ""
+
+
+def test_a_bar_shows_nothing_off_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(output, "_PATIENCE", 0.01)
+    with output.Bar(10, "playing") as bar:
+        time.sleep(0.1)
+        bar.advance(1)
+    assert capsys.readouterr().err == ""
