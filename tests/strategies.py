@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -81,6 +82,7 @@ class Case:
     def streams(self) -> tuple[str, ...]:
         return tuple("RSTU"[: len(self.windows)])
 
+    @cached_property
     def trace(self) -> ps.Trace:
         """The rows as penstock takes them."""
         columns: dict[str, Any] = {
@@ -91,10 +93,9 @@ class Case:
         width = max((len(key) for key in keys if isinstance(key, tuple)), default=0)
         if width:
             parts = zip(*((None,) * width if key is None else key for key in keys), strict=True)
-            columns |= {name: list(part) for name, part in zip("ab", parts, strict=True)}
+            columns |= {name: _column(part) for name, part in zip("ab", parts, strict=True)}
         else:
-            known = any(key is not None for key in keys)
-            columns["key"] = pa.array(keys, None if known else pa.int64(), from_pandas=False)
+            columns["key"] = _column(keys)
         if self.importance:
             columns["importance"] = [row.importance for row in self.rows]
         if any(row.lifetime is not None for row in self.rows):
@@ -145,15 +146,15 @@ class Case:
 
     def counted(self, *, stepwise: bool = False) -> Facts:
         """What penstock counts when nothing is to be written down: another path through the compiled engine."""
-        run = ps.simulate(self.trace(), stepwise=stepwise, **self.options())
+        run = ps.simulate(self.trace, stepwise=stepwise, **self.options())
         return {name: getattr(run, name) for name in COUNTS}
 
     def played(self, *, stepwise: bool = False) -> Facts:
         """What penstock does, in the form of `expected`."""
         if not self.batches:
-            run = ps.simulate(self.trace(), stepwise=stepwise, keep=EVERYTHING, **self.options())
+            run = ps.simulate(self.trace, stepwise=stepwise, keep=EVERYTHING, **self.options())
             return facts(run, run.outputs, run.sheds, run.memory_log, run.series)
-        engine, batch = opened(self.trace(), keep=EVERYTHING, stepwise=stepwise, **self.options())
+        engine, batch = opened(self.trace, keep=EVERYTHING, stepwise=stepwise, **self.options())
         played = play_in_parts(engine, batch, self.batches)
         log = memory_log(played.series, played.retained)
         return facts(engine.totals, played.outputs, played.sheds, log, played.series)
@@ -170,6 +171,11 @@ def facts(totals: Any, outputs: Any, sheds: Any, log: Any, series: Any) -> Facts
         "memory": [(time, rows.tolist()) for time, rows in log],
         "series": [(time, held) for time, *held in series.tolist()],
     }
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Values as Arrow infers them; NaN stays NaN, and nothing but nulls are integers."""
+    return pa.array(values, None if any(value is not None for value in values) else pa.int64(), from_pandas=False)
 
 
 def specification(window: oracle.Window) -> Any:
@@ -210,9 +216,7 @@ def play_in_parts(engine: Engine, batch: Batch, cuts: Iterable[int]) -> Played:
 Shape = Callable[[Random], list[Row]]
 
 
-def _rows(
-    random: Random, times: Iterable[int], key: Callable[[int], Any], stream: Callable[[], int] | None = None
-) -> list[Row]:
+def _rows(random: Random, times: Iterable[int], key: Callable[[int], Any], stream: Callable[[], int] | None = None) -> list[Row]:
     choose = stream or (lambda: random.randrange(2))
     return [Row(choose(), time, key(number), random.choice(IMPORTANCES)) for number, time in enumerate(times)]
 

@@ -191,16 +191,12 @@ def test_what_must_be_given(capsys, folder, missing):
 
 
 def test_a_file_that_is_not_there(capsys, folder):
-    assert "'none.parquet'" in refused(
-        capsys, folder, ["simulate", "none.parquet", "--window", "5", "--memory", "2", *OUTPUTS]
-    )
+    assert "'none.parquet'" in refused(capsys, folder, ["simulate", "none.parquet", "--window", "5", "--memory", "2", *OUTPUTS])
 
 
 def test_a_folder_is_no_trace(capsys, folder):
     (folder / "folder.csv").mkdir()
-    assert "'folder.csv'" in refused(
-        capsys, folder, ["simulate", "folder.csv", "--window", "5", "--memory", "2", *OUTPUTS]
-    )
+    assert "'folder.csv'" in refused(capsys, folder, ["simulate", "folder.csv", "--window", "5", "--memory", "2", *OUTPUTS])
 
 
 def test_times_that_decrease_are_accepted_but_said(capsys, folder):
@@ -248,9 +244,7 @@ def test_when_one_file_cannot_be_written_none_is(capsys, folder, monkeypatch, fa
     if failing == "plot":
         monkeypatch.setattr(figures, "save", full)
     else:
-        monkeypatch.setattr(
-            tables, "write_table", lambda table, path: (full if failing in path.name else written)(table, path)
-        )
+        monkeypatch.setattr(tables, "write_table", lambda table, path: (full if failing in path.name else written)(table, path))
     arguments = ["simulate", str(parquet()(folder)), "--window", "5", "--memory", "2", *OUTPUTS]
     assert "No space left on device" in refused(capsys, folder, arguments)
 

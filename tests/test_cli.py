@@ -101,9 +101,7 @@ def test_every_policy_of_the_table_can_be_named(capsys, trace_file):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_an_option_means_what_the_argument_of_simulate_means(capsys, trace_file, options, arguments):
-    given = [
-        text for name, text in (("--window", "30"), ("--memory", "10")) if name not in options for text in (name, text)
-    ]
+    given = [text for name, text in (("--window", "30"), ("--memory", "10")) if name not in options for text in (name, text)]
     (got,) = simulated(capsys, trace_file, *given, *options)
     assert got == ps.simulate(ps.read_trace(trace_file), **({"window": 30, "memory": 10} | arguments)).summary()
 
@@ -174,9 +172,7 @@ def test_the_table_shows_the_share_of_the_exact_result(capsys, trace_file):
 def test_times_that_decrease_are_said_once(capsys, tmp_path):
     file = tmp_path / "late.csv"
     file.write_text("stream,time,key\nR,5,a\nS,3,a\nR,6,b\nS,1,b\n")
-    assert (
-        run(["simulate", str(file), "--window", "9", "--memory", "4", "--policy", "prob,fifo", "--format", "json"]) == 0
-    )
+    assert run(["simulate", str(file), "--window", "9", "--memory", "4", "--policy", "prob,fifo", "--format", "json"]) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("note: 2 rows are earlier than the row before them")
     assert captured.err.count("\n") == 1
@@ -220,9 +216,7 @@ def test_outputs_and_memory_log_are_those_of_the_run(capsys, tmp_path, trace_fil
     trace = ps.read_trace(trace_file)
     expected_outputs, expected_log = [], []
     for policy in ("prob", "fifo"):
-        played = ps.simulate(
-            trace, window=30, memory=10, policy=policy, keep=ps.Keep(outputs=True, retained=True, series=True)
-        )
+        played = ps.simulate(trace, window=30, memory=10, policy=policy, keep=ps.Keep(outputs=True, retained=True, series=True))
         expected_outputs += [{"policy": policy, "time": t, "R": r, "S": s} for t, r, s in played.outputs.tolist()]
         expected_log += [{"policy": policy, "time": t, "rows": rows.tolist()} for t, rows in played.memory_log]
     assert rows_of(outputs) == expected_outputs
@@ -372,9 +366,7 @@ def test_the_process_leaves_with_the_status_and_no_stack_trace(tmp_path):
 
 def test_when_its_reader_leaves_early_it_leaves_quietly():
     code = "from penstock.cli import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "policies"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", code, "policies"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1

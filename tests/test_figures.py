@@ -40,9 +40,7 @@ def test_svg_is_an_svg_with_the_words_in_it(tmp_path, runs):
     figures.save(figures.memory_over_time(runs, budget=Budget.parse(10, ("R", "S"))), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert text.startswith("<svg")
-    assert all(
-        words in text for words in ("tuples in memory", "time (ticks)", "prob: ", "fifo: ", "the budget, 10 tuples")
-    )
+    assert all(words in text for words in ("tuples in memory", "time (ticks)", "prob: ", "fifo: ", "the budget, 10 tuples"))
 
 
 @pytest.mark.parametrize("which", ["memory", "recall"])
@@ -82,11 +80,7 @@ def test_a_long_series_is_thinned_and_keeps_its_peak():
 def test_time_does_not_go_back(runs):
     series = runs[0].series.copy()
     series[50, 0] = 3
-    drawn = [
-        row["time"]
-        for row in data_of(figures.memory_over_time([replace(runs[0], series=series)]))
-        if row["stream"] == "R"
-    ]
+    drawn = [row["time"] for row in data_of(figures.memory_over_time([replace(runs[0], series=series)])) if row["stream"] == "R"]
     assert drawn == sorted(drawn)
 
 

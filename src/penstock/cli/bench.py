@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(help="Measure the speed of Penstock on this machine.", invoke_without_command=True)
-    group.command(
-        epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life"
-    )(core)
+    group.command(epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life")(core)
     group.callback()(_bench)
     app.add_typer(group, name="bench")
 
@@ -33,17 +31,14 @@ def core(
     keys: Annotated[str, typer.Option(metavar="COUNT", help="Different keys, Zipf(1).")] = "100000",
     repeat: Annotated[str, typer.Option(metavar="N", help="Runs of each, in turns; the best counts.")] = "3",
     policies: Annotated[str, typer.Option(metavar="NAMES", help="all, or names with commas.")] = "all",
-    growth: Annotated[
-        bool, typer.Option("--growth", help="Also count steps per tuple in memories from 1,000 to 1,000,000 rows.")
-    ] = False,
+    growth: Annotated[bool, typer.Option("--growth", help="Also count steps per tuple in memories from 1,000 to 1,000,000 rows.")] = False,
     seed: Annotated[str, typer.Option(metavar="N", help="Of the streams.")] = "0",
     form: FormatOption = "table",
 ) -> None:
     """Time every policy on two skewed streams: tuples per second, and as a ratio to fifo."""
     as_json = wants_json(form)
     sizes = {
-        name: integer(text, f"--{name}", least=1)
-        for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()
+        name: integer(text, f"--{name}", least=1) for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()
     }
     memories = [integer(part, "--memory", least=1) for part in words(memory, "--memory")]
     seed_number = integer(seed, "--seed", least=0)
@@ -51,42 +46,38 @@ def core(
     from penstock.experiments import speed
     from penstock.policies.table import POLICIES
 
-    names = (
-        list(POLICIES)
-        if policies == "all"
-        else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
-    )
-    runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0)) + sizes["repeat"]
+    names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
+    runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0))
+    runs += sizes["repeat"] * (1 + ("dgl" in names))
     with Bar(runs, "making the streams") as bar:
         say = _announcing(bar)
         trace = speed.bench_trace(sizes["rows"], sizes["keys"], seed=seed_number)
         speed.warm_up(names, say=say)
         timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say)
-        pairs = speed.materialised(
-            rows=min(100_000, sizes["rows"]),
-            window=min(20_000, sizes["window"]),
-            repeat=sizes["repeat"],
-            seed=seed_number,
-            say=say,
-        )
+        small = {
+            "rows": min(100_000, sizes["rows"]),
+            "window": min(20_000, sizes["window"]),
+            "repeat": sizes["repeat"],
+            "seed": seed_number,
+        }
+        pairs = speed.dense("prob", outputs=True, say=say, **small)
+        gains = speed.dense("dgl", outputs=False, say=say, **small) if "dgl" in names else None
         grown = speed.growth(names, speed.GROWTH, seed=seed_number, say=say) if growth else []
     if as_json:
-        core_rows = [_record(s) | {"ratio_to_fifo": _ratio(s, timed)} for s in timed]
-        outputs = _record(pairs) | {"outputs_per_second": pairs.totals.n_output / pairs.seconds}
-        print_json(
-            {
-                "core": core_rows,
-                "outputs": outputs,
-                "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown],
-            }
-        )
+        found: dict[str, Any] = {
+            "core": [_record(s) | {"ratio_to_fifo": _ratio(s, timed)} for s in timed],
+            "outputs": _record(pairs),
+            "gains": _record(gains) if gains else None,
+            "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown],
+        }
+        print_json(found)
         return
     for size in memories:
         _print_speeds([s for s in timed if s.memory == size], timed, sizes)
-    typer.echo(
-        f" outputs kept as pairs of row numbers: {pairs.totals.n_output / pairs.seconds / 1e6:.1f} million/s"
-        f" ({pairs.totals.n_output:,} of them, prob, {pairs.rows:,} tuples, memory {pairs.memory:,})\n"
-    )
+    typer.echo(f" outputs kept as pairs of row numbers: {_pace(pairs, pairs.totals.n_output)}")
+    if gains:
+        typer.echo(f" gains of dgl: {_pace(gains, gains.totals.n_gains)}")
+    typer.echo("")
     if grown:
         _print_growth(grown)
 
@@ -119,8 +110,16 @@ def _ratio(speed: Speed, timed: Sequence[Speed]) -> float | None:
 def _record(speed: Speed) -> dict[str, Any]:
     derived = ("tuples_per_second", "steps_per_tuple", "bytes_per_tuple")
     plain = {name: value for name, value in asdict(speed).items() if name != "totals"}
-    gains = speed.totals.n_gains / speed.seconds
-    return plain | asdict(speed.totals) | {name: getattr(speed, name) for name in derived} | {"gains_per_second": gains}
+    paces = {
+        "outputs_per_second": speed.totals.n_output / speed.seconds,
+        "gains_per_second": speed.totals.n_gains / speed.seconds,
+    }
+    return plain | asdict(speed.totals) | {name: getattr(speed, name) for name in derived} | paces
+
+
+def _pace(speed: Speed, count: int) -> str:
+    million = count / speed.seconds / 1e6
+    return f"{million:.1f} million/s ({count:,} by {speed.policy}, {speed.rows:,} tuples, memory {speed.memory:,})"
 
 
 def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[str, int]) -> None:
@@ -130,7 +129,6 @@ def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[s
         "of fifo",
         "steps/tuple",
         "outputs/tuple",
-        "million gains/s",
         "peak memory",
         "bytes/tuple",
     ]
@@ -144,7 +142,6 @@ def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[s
                 NOTHING if ratio is None else f"{ratio:.2f}",
                 f"{s.steps_per_tuple:.1f}",
                 f"{s.totals.n_output / s.rows:.2f}",
-                f"{s.totals.n_gains / s.seconds / 1e6:.1f}" if s.totals.n_gains else "",
                 number(s.totals.peak_memory),
                 NOTHING if s.bytes_per_tuple is None else f"{s.bytes_per_tuple:.0f}",
             ]
@@ -166,9 +163,7 @@ def _print_growth(grown: Sequence[Speed]) -> None:
     lines = []
     for policy in dict.fromkeys(s.policy for s in grown):
         mine = [s for s in grown if s.policy == policy]
-        lines.append(
-            [policy, *(f"{s.steps_per_tuple:.1f} ({per_log(s):.2f}) {s.seconds / s.rows * 1e9:,.0f} ns" for s in mine)]
-        )
+        lines.append([policy, *(f"{s.steps_per_tuple:.1f} ({per_log(s):.2f}) {s.seconds / s.rows * 1e9:,.0f} ns" for s in mine)])
     print_table(
         ["policy", *(f"{memory:,}" for memory in memories)],
         lines,

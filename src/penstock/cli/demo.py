@@ -54,9 +54,7 @@ def demo(
             for name in ("demo.png", "demo.html"):
                 figures.save(picture, files.new(out / name))
     if as_json:
-        print_json(
-            {"pictures": [str(out / "demo.png"), str(out / "demo.html")], "points": [asdict(p) for p in found.points]}
-        )
+        print_json({"pictures": [str(out / "demo.png"), str(out / "demo.html")], "points": [asdict(p) for p in found.points]})
         return
     _tell(found)
     typer.echo(f" picture: {out / 'demo.png'}, with tooltips: {out / 'demo.html'}")

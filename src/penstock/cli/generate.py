@@ -13,39 +13,25 @@ from penstock.cli.texts import integer, per_stream, words
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(
-        epilog="Example: penstock generate trace.parquet --n 10000 --ranks anti-correlated --importance rare --seed 7"
-    )(generate)
+    app.command(epilog="Example: penstock generate trace.parquet --n 10000 --ranks anti-correlated --importance rare --seed 7")(generate)
 
 
 def generate(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The trace to write: .parquet, .csv or .jsonl.", show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The trace to write: .parquet, .csv or .jsonl.", show_default=False)],
     n: Annotated[str, typer.Option("--n", "-n", metavar="TICKS", help="How long the trace is.")] = "5600",
     streams: Annotated[str, typer.Option(metavar="NAMES", help="Names of the streams.")] = "R,S",
     keys: Annotated[str, typer.Option(metavar="COUNT", help="How many different keys there are.")] = "50",
-    skew: Annotated[
-        str, typer.Option(metavar="X", help="Zipf exponent, 0 is uniform: one, or by stream as 1,0 or R=1,S=0.")
-    ] = "1.0",
+    skew: Annotated[str, typer.Option(metavar="X", help="Zipf exponent, 0 is uniform: one, or by stream as 1,0 or R=1,S=0.")] = "1.0",
     ranks: Annotated[
         str,
-        typer.Option(
-            metavar="HOW", help="The frequent keys of the streams: correlated, uncorrelated, anti-correlated."
-        ),
+        typer.Option(metavar="HOW", help="The frequent keys of the streams: correlated, uncorrelated, anti-correlated."),
     ] = "uncorrelated",
-    rate: Annotated[
-        str, typer.Option(metavar="X", help="Tuples per tick: one, or by stream as 1,0.2 or R=1,S=0.2.")
-    ] = "1.0",
-    burst: Annotated[
-        str | None, typer.Option(metavar="P:L:F", help="period:length:factor, such as 100:10:5: five times the rate.")
-    ] = None,
+    rate: Annotated[str, typer.Option(metavar="X", help="Tuples per tick: one, or by stream as 1,0.2 or R=1,S=0.2.")] = "1.0",
+    burst: Annotated[str | None, typer.Option(metavar="P:L:F", help="period:length:factor, such as 100:10:5: five times the rate.")] = None,
     disorder: Annotated[str, typer.Option(metavar="TICKS", help="How late tuples may arrive.")] = "0",
     importance: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."
-        ),
+        typer.Option(metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
     top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",

@@ -16,9 +16,7 @@ def _option(panel: str, metavar: str, text: str, *names: str, default: str | boo
 
 TraceFile = Annotated[
     Path,
-    typer.Argument(
-        metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False
-    ),
+    typer.Argument(metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False),
 ]
 
 # The join.
@@ -43,15 +41,11 @@ Objective = Annotated[
 ]
 Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on.")]
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
-Clock = Annotated[
-    str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")
-]
+Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
 Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
 Predicate = Annotated[str, _option(_JOIN, "TEST", "Which keys match: =, !=, <, <=, >, >=, eps:0.5.")]
 Key = Annotated[str, _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.")]
-Streams = Annotated[
-    str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")
-]
+Streams = Annotated[str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")]
 
 # The memory and who leaves it.
 Memory = Annotated[
@@ -63,35 +57,23 @@ Memory = Annotated[
         default=False,
     ),
 ]
-Policies = Annotated[
-    str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them.")
-]
+Policies = Annotated[str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them.")]
 Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all streams) or fixed (equal parts).")]
-Stats = Annotated[
-    str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")
-]
+Stats = Annotated[str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")]
 Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
 Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
 Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it.", default="the window")]
-Beta = Annotated[
-    str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")
-]
+Beta = Annotated[str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")]
 Weights = Annotated[str, _option(_SHED, "A,B,C", "additive: weights of importance, matches and time.")]
-HalfLife = Annotated[
-    str | None, _option(_SHED, "TICKS", "Of --stats decayed and sketch.", default="the longest window")
-]
+HalfLife = Annotated[str | None, _option(_SHED, "TICKS", "Of --stats decayed and sketch.", default="the longest window")]
 Switches = Annotated[
     list[str] | None,
     _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set"),
 ]
 
 # The result.
-Outputs = Annotated[
-    Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")
-]
-MemoryLog = Annotated[
-    Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")
-]
+Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")]
+MemoryLog = Annotated[Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")]
 Plot = Annotated[Path | None, _option(_RESULT, "FILE", "Draw memory per stream over time: .png, .svg or .html.")]
 Compared = Annotated[
     bool | None,

@@ -26,9 +26,7 @@ _PATIENCE = 1.0  # seconds of work before a progress bar shows
 _WIDE = 160  # columns of a table that goes to a file or a pipe
 
 
-FormatOption = Annotated[
-    str, typer.Option("--format", metavar="table|json", help="A table for people, or JSON for programs.")
-]
+FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="A table for people, or JSON for programs.")]
 
 
 def wants_json(form: str) -> bool:
@@ -56,9 +54,7 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2))
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", caption: str = "", left: int = 1
-) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", caption: str = "", left: int = 1) -> None:
     """Print a table for people; the first `left` columns hold words, the others numbers.
 
     >>> print_table(["policy", "outputs"], [["prob", "12"]])
@@ -180,9 +176,7 @@ class Files:
     def __enter__(self) -> Files:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if kind is None:
                 for draft, target in self._pending:

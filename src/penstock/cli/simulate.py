@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(
-        epilog="Example: penstock simulate trace.parquet --window 400 --memory 100 --policy prob,fifo --plot memory.png"
-    )(simulate)
+    app.command(epilog="Example: penstock simulate trace.parquet --window 400 --memory 100 --policy prob,fifo --plot memory.png")(simulate)
 
 
 def simulate(
@@ -75,9 +73,7 @@ def simulate(
     check_target("--outputs", outputs, TABLES)
     check_target("--memory-log", memory_log, TABLES)
     check_target("--plot", plot, PICTURES)
-    check_different(
-        {"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot}
-    )
+    check_different({"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
     if (rates is not None) != (stats == "given"):
         raise PenstockError("--rates FILE and --stats given belong together, got only one of them")
     for option, text in {"--window": window, "--memory": memory, "--lateness": lateness}.items():
@@ -189,11 +185,7 @@ def _outputs(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
     for run in runs:
         assert run.outputs is not None
         members = {_column(name): run.outputs[:, 1 + place] for place, name in enumerate(run.streams)}
-        parts.append(
-            pa.table(
-                {"policy": pa.repeat(run.policy, len(run.outputs)), "time": _times(trace, run.outputs[:, 0]), **members}
-            )
-        )
+        parts.append(pa.table({"policy": pa.repeat(run.policy, len(run.outputs)), "time": _times(trace, run.outputs[:, 0]), **members}))
     return pa.concat_tables(parts)
 
 
@@ -209,9 +201,7 @@ def _memory_log(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
         retained = [rows for _, rows in run.memory_log]
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in retained])]).astype(np.int32)
         rows = pa.ListArray.from_arrays(offsets, np.concatenate(retained))
-        parts.append(
-            pa.table({"policy": pa.repeat(run.policy, len(times)), "time": _times(trace, times), "rows": rows})
-        )
+        parts.append(pa.table({"policy": pa.repeat(run.policy, len(times)), "time": _times(trace, times), "rows": rows}))
     return pa.concat_tables(parts)
 
 
@@ -223,11 +213,7 @@ def _times(trace: Trace, ticks: Any) -> pa.Array:
     """Times as the trace has them: ticks, or timestamps."""
     import pyarrow as pa
 
-    return (
-        pa.array(ticks).cast(pa.timestamp("us", tz=trace.table["time"].type.tz))
-        if trace.timestamps
-        else pa.array(ticks)
-    )
+    return pa.array(ticks).cast(pa.timestamp("us", tz=trace.table["time"].type.tz)) if trace.timestamps else pa.array(ticks)
 
 
 def _write(table: pa.Table, path: Path) -> None:

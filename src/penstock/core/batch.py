@@ -55,8 +55,5 @@ class Batch:
         >>> len(Batch(one, one, one).cut(1, 3))
         2
         """
-        parts = {
-            name: None if column is None else column[begin:end]
-            for name, column in vars(self).items()
-        }
+        parts: dict[str, Any] = {name: None if column is None else column[begin:end] for name, column in vars(self).items()}
         return Batch(**parts)

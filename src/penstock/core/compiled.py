@@ -1,7 +1,7 @@
 """`@kernel`: compile a function with Numba and keep the machine code on disk between processes."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 
@@ -20,8 +20,19 @@ def kernel(function: F) -> F:
     >>> twice(21)
     42
     """
-    compiled: F = numba.njit(cache=True, nogil=True, _nrt=False)(function)
-    return compiled
+    return _compile(function, _nrt=False)
+
+
+def inlined(function: F) -> F:
+    """Compile a small `kernel` into its callers.
+
+    >>> @inlined
+    ... def half(x):
+    ...     return x / 2
+    >>> half(3)
+    1.5
+    """
+    return _compile(function, _nrt=False, forceinline=True)
 
 
 def routine(function: F) -> F:
@@ -34,5 +45,10 @@ def routine(function: F) -> F:
     >>> zeros(2).tolist()
     [0.0, 0.0]
     """
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
+    return _compile(function)
+
+
+def _compile(function: F, **options: Any) -> F:
+    jit: Any = numba.njit
+    compiled: F = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
     return compiled

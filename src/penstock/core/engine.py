@@ -54,7 +54,7 @@ class Statistics(Protocol):
     """Where probabilities come from."""
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
-        """For rows from `begin`: the rate of the row's key in each stream; the row before which these end; a factor for all earlier rates."""
+        """For rows from `begin`: each key's rate in every stream; the row before which these end; a factor for all earlier rates."""
 
     def arrive(self, view: View) -> None:
         """Take note of an instant's arrivals (stepwise)."""
@@ -95,7 +95,13 @@ class Played:
         """Several batches as one."""
         if not parts:
             empty = np.empty(0, dtype=np.int64)
-            return cls(np.empty((0, streams + 1), np.int64), empty, empty, np.empty((0, 2), np.int64), np.empty((0, streams + 1), np.int64))
+            return cls(
+                np.empty((0, streams + 1), np.int64),
+                empty,
+                empty,
+                np.empty((0, 2), np.int64),
+                np.empty((0, streams + 1), np.int64),
+            )
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
 

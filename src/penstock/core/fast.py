@@ -12,9 +12,9 @@ from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
+from penstock.core.passage import regroup
 from penstock.core.play import Columns, Logs, play
 from penstock.core.problem import Problem
-from penstock.core.passage import regroup
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, PATIENCE, RATES, SCORE, STAY, rebuild
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
 from penstock.core.trace import Ints
@@ -39,7 +39,12 @@ class FastEngine:
         """The counts so far."""
         at = self.memory
         counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late")}
-        rest = {"peak_memory": int(at.peak), "retained": int(at.live), "n_steps": int(at.steps), "n_gains": int(at.gains)}
+        rest = {
+            "peak_memory": int(at.peak),
+            "retained": int(at.live),
+            "n_steps": int(at.steps),
+            "n_gains": int(at.gains),
+        }
         return Totals(**counts, **rest, value=float(at.value))
 
     @property
@@ -76,7 +81,7 @@ class FastEngine:
         state = {f"memory.{name}": array for name, array in _export(self.memory, self.arrays).items()}
         state |= {f"statistics.{name}": np.asarray(array) for name, array in self.statistics.snapshot().items()}
         state["origin"] = np.array([NEVER if self.origin is None else self.origin])
-        np.savez(file, **state)  # type: ignore[arg-type]
+        np.savez(file, **state)
         return file.getvalue()
 
     def restore(self, state: bytes) -> None:
@@ -94,8 +99,8 @@ class FastEngine:
     def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
         kept = [(keep.outputs, n + 1), (keep.sheds, 1), (keep.expired, 1), (keep.retained, 2), (keep.series, n + 1)]
-        logs = (np.empty((256, width if wanted else 0), dtype=np.int64) for wanted, width in kept)
-        return Logs(*logs, lengths=np.zeros(5, dtype=np.int64), needed=np.zeros(5, dtype=np.int64))
+        logs = [np.empty((256, width if wanted else 0), dtype=np.int64) for wanted, width in kept]
+        return Logs(*logs, *(np.zeros(5, dtype=np.int64) for _ in range(2)))
 
     def _columns(self, batch: Batch) -> Columns:
         problem, ranking = self.problem, self.ranking
@@ -275,21 +280,18 @@ def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: 
 
 def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
     """Whether expiries never fall along the rows of each stream."""
-    return all(
-        (np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings)
-    )
+    return all((np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings))
 
 
 def _with_room(logs: Logs) -> Logs:
     """The logs, those that are too short doubled."""
-    out = []
-    for log, needed in zip(logs[:5], logs.needed, strict=True):
+    longer = logs._asdict()
+    for name, needed in zip(Logs._fields[:5], logs.needed, strict=True):
+        log = longer[name]
         if log.shape[1] and len(log) < needed:
-            longer = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)
-            longer[: len(log)] = log
-            log = longer
-        out.append(log)
-    return Logs(*out, lengths=logs.lengths, needed=logs.needed)
+            longer[name] = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)
+            longer[name][: len(log)] = log
+    return Logs(**longer)
 
 
 def _instant_size(time: Ints, begin: int) -> int:

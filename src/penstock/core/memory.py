@@ -16,13 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.compiled import kernel, routine
+from penstock.core.compiled import inlined, kernel, routine
 from penstock.core.state import Memory, groups, lanes, places, slots, stragglers, table
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 
 
-@kernel
+@inlined
 def place_of(size: int, key: int) -> int:
     """Where a hash table with `size` places (a power of two) starts to look for `key`."""
     mixed = key ^ (key >> 31)
@@ -30,7 +30,7 @@ def place_of(size: int, key: int) -> int:
     return (mixed ^ (mixed >> 29)) & (size - 1)
 
 
-@kernel
+@inlined
 def find_ring(memory: Memory, key: int) -> int:
     """A class with this key, of whatever stream; -1 if there is none."""
     size = len(table(memory))
@@ -42,7 +42,7 @@ def find_ring(memory: Memory, key: int) -> int:
     return -1
 
 
-@kernel
+@inlined
 def in_ring(memory: Memory, ring: int, stream: int) -> int:
     """The class of `stream` in a ring, -1 if it has none."""
     group = ring
@@ -55,7 +55,7 @@ def in_ring(memory: Memory, ring: int, stream: int) -> int:
     return -1
 
 
-@kernel
+@inlined
 def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     """The class of `stream` and `key`, a new one if there is none; `ring` is what `find_ring` says of the key."""
     group = in_ring(memory, ring, stream)
@@ -111,7 +111,7 @@ def release_class(memory: Memory, group: int) -> None:
     memory.live_groups -= 1
 
 
-@kernel
+@inlined
 def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
     """Put a tuple into a free slot and into its chains; the slot."""
     slot = memory.free
@@ -161,7 +161,7 @@ def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
     return int(slot)
 
 
-@kernel
+@inlined
 def unlink(memory: Memory, slot: int) -> None:
     """Take a tuple out of its chains and free its slot. Its class stays; see `release_class`."""
     stream = slots(memory)[slot].stream
@@ -196,7 +196,7 @@ def unlink(memory: Memory, slot: int) -> None:
     lanes(memory)[stream].held -= 1
 
 
-@kernel
+@inlined
 def next_expired(memory: Memory, horizon: int) -> int:
     """A slot whose window has passed, -1 if there is none."""
     if memory.n_stragglers > 0 and slots(memory)[stragglers(memory)[0]].expiry <= horizon:
@@ -210,7 +210,7 @@ def next_expired(memory: Memory, horizon: int) -> int:
     return -1
 
 
-@kernel
+@inlined
 def horizon_of(memory: Memory) -> int:
     """The time up to which the promise of order holds (design 2, order and expiry)."""
     if not memory.by_stream:

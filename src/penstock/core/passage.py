@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import inlined, kernel
 from penstock.core.heaps import heap_insert, heap_remove, set_root
 from penstock.core.memory import release_class, unlink
 from penstock.core.ranking import (
@@ -23,11 +23,24 @@ from penstock.core.ranking import (
     spoil,
     spoil_partners,
 )
-from penstock.core.state import Memory, draws, groups, lanes, losses, marks, nodes, pools, ranks, slots, waiting, weights
+from penstock.core.state import (
+    Memory,
+    draws,
+    groups,
+    lanes,
+    losses,
+    marks,
+    nodes,
+    pools,
+    ranks,
+    slots,
+    waiting,
+    weights,
+)
 from penstock.core.trace import Ints
 
 
-@kernel
+@inlined
 def enter(memory: Memory, slot: int) -> None:
     """Let a linked and scored arrival compete."""
     kind = memory.kind
@@ -72,7 +85,7 @@ def leave(memory: Memory, slot: int) -> None:
     forget(memory, group)
 
 
-@kernel
+@inlined
 def forget(memory: Memory, group: int) -> None:
     """A tuple of a class has gone: its partners have a match less, and an empty class is released."""
     if memory.prices == MATCHES:

@@ -69,7 +69,14 @@ class Logs(NamedTuple):
 
 @kernel
 def play(
-    memory: Memory, budget_times: Ints, budget_caps: Ints, batch: Columns, begin: int, until: int, logs: Logs, scratch: Ints
+    memory: Memory,
+    budget_times: Ints,
+    budget_caps: Ints,
+    batch: Columns,
+    begin: int,
+    until: int,
+    logs: Logs,
+    scratch: Ints,
 ) -> int:
     """Play instants from row `begin` until one begins at or after row `until`, or needs more room; where it stopped."""
     outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
@@ -155,7 +162,16 @@ def play(
                 elif streams == 2:
                     importance = batch.importance[at] if memory.objective > 0 else 1.0
                     lengths[0] = walk_pairs(
-                        memory, ring, stream, time, base_row + at, batch.expiry[at], importance, outputs, lengths[0], keep_outputs
+                        memory,
+                        ring,
+                        stream,
+                        time,
+                        base_row + at,
+                        batch.expiry[at],
+                        importance,
+                        outputs,
+                        lengths[0],
+                        keep_outputs,
                     )
                 else:
                     gather(memory, ring, stream, base_row + at, picks, picked)
@@ -299,9 +315,7 @@ def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int)
 
 
 @kernel
-def _next_turned_away(
-    memory: Memory, which: int, stream: Ints, expiry: Ints, rates: Floats, begin: int, end: int
-) -> int:
+def _next_turned_away(memory: Memory, which: int, stream: Ints, expiry: Ints, rates: Floats, begin: int, end: int) -> int:
     """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
     best = -1
     for at in range(begin, end):

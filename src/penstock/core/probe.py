@@ -7,7 +7,7 @@ with t the largest time in it, t < expiry of every member (members of a window c
 
 from __future__ import annotations
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import inlined, kernel
 from penstock.core.memory import in_ring
 from penstock.core.state import Memory, groups, lanes, ranks, slots
 from penstock.core.trace import Floats, Ints
@@ -15,7 +15,7 @@ from penstock.core.value import finish, fold, start
 from penstock.core.window import NEVER
 
 
-@kernel
+@inlined
 def combinations(memory: Memory, ring: int, stream: int) -> int:
     """How many combinations the other streams hold for a tuple of `stream`, by the ring of its key."""
     found = 0
@@ -31,7 +31,7 @@ def combinations(memory: Memory, ring: int, stream: int) -> int:
     return product if found == memory.streams - 1 else 0
 
 
-@kernel
+@inlined
 def count_whole(memory: Memory, ring: int, stream: int, now: int) -> None:
     """Count the outputs of a pivot whose matches are whole classes, without making them."""
     if now >= memory.start:
@@ -142,7 +142,11 @@ def walk_combinations(
             else:
                 pick = picks[member, chosen[member]]
                 if pick >= 0:
-                    time, expiry, importance = slots(memory)[pick].time, slots(memory)[pick].expiry, ranks(memory)[pick if objective > 0 else 0].importance
+                    time, expiry, importance = (
+                        slots(memory)[pick].time,
+                        slots(memory)[pick].expiry,
+                        ranks(memory)[pick if objective > 0 else 0].importance,
+                    )
                 else:
                     time, expiry, importance = batch_time[~pick], batch_expiry[~pick], batch_importance[~pick]
             latest = max(latest, time)

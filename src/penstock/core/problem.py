@@ -120,9 +120,7 @@ class Problem:
     @property
     def priced_by_key(self) -> bool:
         """Whether all tuples of one stream and key have the same p: equality, and outputs that are all worth the same."""
-        return self.predicate.is_equality and (
-            self.objective.code == COUNT or not self.has_importance or self.n_streams > 2
-        )
+        return self.predicate.is_equality and (self.objective.code == COUNT or not self.has_importance or self.n_streams > 2)
 
     @property
     def ages_in_order(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import inlined, kernel
 from penstock.core.state import Memory, dues, groups, lanes, losses, nodes, ranks, slots, stack, stale_queue, waiting
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
@@ -28,25 +28,25 @@ FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = range(3)  # where a first score com
 PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
 
 
-@kernel
+@inlined
 def is_kinetic(memory: Memory) -> bool:
     """Whether scores fall as the clock goes on, at slopes of their own."""
     return bool(memory.kind == LIFE or memory.kind == STAY)
 
 
-@kernel
+@inlined
 def life_left(memory: Memory, stream: int, expiry: int) -> int:
     """The ticks (or rows) until a tuple leaves its window, not below 0."""
     return max(0, expiry - lanes(memory)[stream].clock - memory.less)
 
 
-@kernel
+@inlined
 def remaining(memory: Memory, slot: int) -> int:
     """`life_left` of a retained tuple."""
     return life_left(memory, slots(memory)[slot].stream, slots(memory)[slot].expiry)
 
 
-@kernel
+@inlined
 def compare_products(a: int, x: float, b: int, y: float) -> int:
     """The sign of a*x - b*y, exact where x and y are whole numbers below 2**53, in floating point otherwise."""
     left = a * x
@@ -63,7 +63,7 @@ def compare_products(a: int, x: float, b: int, y: float) -> int:
     return 1 if left > right else 0
 
 
-@kernel
+@inlined
 def compare_worth(memory: Memory, p: float, life: int, q: float, other_life: int) -> int:
     """Compare two tuples of a policy that ranks by price and remaining life: negative if the first is worth less."""
     if memory.kind == LIFE:
@@ -77,13 +77,13 @@ def compare_worth(memory: Memory, p: float, life: int, q: float, other_life: int
     return 1 if p > q else 0
 
 
-@kernel
+@inlined
 def root_of(memory: Memory, level: int, group: int) -> int:
     """The root of a class's heap: of the tuples above zero (level 0) or of those at the floor (level 1)."""
     return int(losses(memory)[group].floor if level else groups(memory)[group].top)
 
 
-@kernel
+@inlined
 def first(memory: Memory, level: int, group: int) -> int:
     """The tuple of a class that leaves first, -1 if there is none."""
     if memory.kind <= STAY:
@@ -141,7 +141,7 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
 # first tuple is compared by, so that a decision looks at two classes and, unless they tie, at nothing else.
 
 
-@kernel
+@inlined
 def _note(memory: Memory, group: int) -> None:
     """Repeat in the class what its first tuple is compared by."""
     slot = first(memory, 0, group)
@@ -155,16 +155,14 @@ def _note(memory: Memory, group: int) -> None:
     held.moment = slots(memory)[slot].expiry if is_kinetic(memory) else slots(memory)[slot].time
 
 
-@kernel
+@inlined
 def _beats(memory: Memory, level: int, group: int, other: int) -> bool:
     """`ahead` for two classes of one stream, by what they repeat as far as that decides."""
     if level == 0:
         a = groups(memory)[group]
         b = groups(memory)[other]
         if is_kinetic(memory):
-            sign = compare_products(
-                life_left(memory, a.stream, a.moment), a.worth, life_left(memory, b.stream, b.moment), b.worth
-            )
+            sign = compare_products(life_left(memory, a.stream, a.moment), a.worth, life_left(memory, b.stream, b.moment), b.worth)
             if sign != 0:
                 return bool(sign < 0)
         else:
@@ -179,7 +177,7 @@ def _beats(memory: Memory, level: int, group: int, other: int) -> bool:
     return ahead(memory, level, group, other)
 
 
-@kernel
+@inlined
 def _winner(memory: Memory, level: int, stream: int, base: int, node: int) -> int:
     """The class that wins at a node, -1 if nobody plays."""
     size = len(groups(memory))
@@ -324,7 +322,7 @@ def rebuild(memory: Memory) -> None:
                 _judge(memory, level, stream, base, node)
 
 
-@kernel
+@inlined
 def lowest(memory: Memory, level: int, which: int) -> int:
     """The class of a pool whose first tuple leaves first, of those in tournaments; -1 if there is none."""
     best = -1
@@ -339,7 +337,7 @@ def lowest(memory: Memory, level: int, which: int) -> int:
 # Prices of classes.
 
 
-@kernel
+@inlined
 def spoil(memory: Memory, group: int) -> None:
     """Note that the matches of a class have changed; they are counted again at the next scoring."""
     if groups(memory)[group].stale == 0:
@@ -388,7 +386,7 @@ def count_matches(memory: Memory) -> None:
     memory.n_stale = 0
 
 
-@kernel
+@inlined
 def partner_rate(rates: Floats, stream: int) -> float:
     """p of a tuple of `stream`: the product of its key's rates in the other streams."""
     price = 1.0
@@ -413,7 +411,7 @@ def set_rates(memory: Memory, ring: int, rates: Floats) -> None:
             return
 
 
-@kernel
+@inlined
 def is_hopeless(memory: Memory, low: int, price: float, expiry: int, stream: int) -> bool:
     """Whether an arrival ranks below class `low`, the lowest of its pool (policies that rank by price)."""
     held = groups(memory)[low]

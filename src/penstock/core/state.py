@@ -12,9 +12,14 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils as untyped_cgutils
+from numba.core import config as untyped_config
 from numba.extending import intrinsic
-from numba.np import arrayobj
+from numba.np import arrayobj as untyped_arrayobj
+
+cgutils: Any = untyped_cgutils
+arrayobj: Any = untyped_arrayobj
+config: Any = untyped_config
 
 Memory = Any
 """A record of HANDLE, as compiled and plain functions see it."""
@@ -112,7 +117,16 @@ RULES = (  # what a run is configured with; the codes are those of ranking.py an
     "weighted", "tied", "straggling",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
-LINKS = ("free", "live", "free_group", "live_groups", "n_stragglers", "n_stale", "patient", "n_waiting")  # how tuples are linked
+LINKS = (
+    "free",
+    "live",
+    "free_group",
+    "live_groups",
+    "n_stragglers",
+    "n_stale",
+    "patient",
+    "n_waiting",
+)  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2",
@@ -150,7 +164,7 @@ def _viewer(name: str, dtype: Any) -> Any:
             _views[where] = view.view(np.recarray) if dtype.names else view
         return _views[where]
 
-    if numba.config.DISABLE_JIT:
+    if config.DISABLE_JIT:
         return plain
     element = numba.from_dtype(dtype)
     array = types.Array(element, 1, "C")
@@ -161,8 +175,7 @@ def _viewer(name: str, dtype: Any) -> Any:
             word = context.get_value_type(types.int64)
             base = arguments[0]
             address, size = (
-                builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_{part}"), word))
-                for part in ("at", "size")
+                builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_{part}"), word)) for part in ("at", "size")
             )
             out = arrayobj.make_array(array)(context, builder)
             width = context.get_constant(types.intp, dtype.itemsize)

@@ -121,7 +121,17 @@ class StepwiseEngine:
             outputs, value = self._join(candidates, before, arrivals, in_rows)
 
         seen = self.totals.n_input + len(new["time"])
-        view = View(problem, self.statistics, candidates, self.now, clock, self.instant, outputs, self.importance_seen / seen, self.origin)
+        view = View(
+            problem,
+            self.statistics,
+            candidates,
+            self.now,
+            clock,
+            self.instant,
+            outputs,
+            self.importance_seen / seen,
+            self.origin,
+        )
         self.statistics.arrive(view)
         scores = np.asarray(self.policy.score(view), dtype=np.float64)
         if scores.shape != (len(view),) or np.isnan(scores).any():
@@ -198,8 +208,7 @@ class StepwiseEngine:
         """For more than two streams: whether the partners match each other too."""
         rest = [i for i in range(len(members)) if i != pivot]
         return all(
-            self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0]
-            for i, j in itertools.combinations(rest, 2)
+            self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0] for i, j in itertools.combinations(rest, 2)
         )
 
     def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_]) -> Ints:

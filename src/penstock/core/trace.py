@@ -65,12 +65,7 @@ class Trace:
         [0, 0, 1]
         """
         longest = max((len(keys) for keys in streams.values()), default=0)
-        rows = [
-            (name, t, keys[t])
-            for t in range(longest)
-            for name, keys in streams.items()
-            if t < len(keys) and keys[t] is not None
-        ]
+        rows = [(name, t, keys[t]) for t in range(longest) for name, keys in streams.items() if t < len(keys) and keys[t] is not None]
         names, times, values = zip(*rows, strict=True) if rows else ((), (), ())
         return cls({"stream": list(names), "time": list(times), "key": list(values)}, streams=tuple(streams))
 
@@ -119,7 +114,7 @@ class Trace:
             column = pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
         return column
 
-    def numbers(self) -> tuple[Ints | Floats, NDArray[np.bool_]]:
+    def numbers(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The key columns as numbers, one column each, and which rows have none; for predicates other than equality."""
         parts = []
         null = np.zeros(len(self), dtype=bool)
@@ -160,9 +155,7 @@ class Trace:
         return values
 
 
-def read_trace(
-    path: str | os.PathLike[str], *, key: str | Sequence[str] = "key", streams: Sequence[str] | None = None
-) -> Trace:
+def read_trace(path: str | os.PathLike[str], *, key: str | Sequence[str] = "key", streams: Sequence[str] | None = None) -> Trace:
     """Read a trace from a Parquet, CSV or JSON Lines file.
 
     >>> import tempfile, pathlib

@@ -86,7 +86,13 @@ class View:
         """Which candidates of stream `i` (rows) match which of stream `j` (columns)."""
         if (i, j) not in self._matrices:
             low, high = min(i, j), max(i, j)
-            found = match(self.problem, self.key[self.of(low)], self.values[self.of(low)], self.key[self.of(high)], self.values[self.of(high)])
+            found = match(
+                self.problem,
+                self.key[self.of(low)],
+                self.values[self.of(low)],
+                self.key[self.of(high)],
+                self.values[self.of(high)],
+            )
             self._matrices[low, high], self._matrices[high, low] = found, found.T
         return self._matrices[i, j]
 

@@ -25,7 +25,14 @@ NEVER = 1 << 62
 DEAD = -NEVER
 """The expiry of a tuple that never was in its window."""
 
-_UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86400 * 10**6}
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 10**6,
+    "minute": 60 * 10**6,
+    "hour": 3600 * 10**6,
+    "day": 86400 * 10**6,
+}
 _HELP = 'a positive number of ticks, "rows:100", "tumbling:400", "landmark:0", "0:400,900:200" (from time 900 on 200) or "none"'
 
 
@@ -116,9 +123,7 @@ def parse_windows(spec: Any, streams: Sequence[str]) -> tuple[Window, ...]:
     return (Window.parse(spec),) * len(streams)
 
 
-def expiries(
-    windows: Sequence[Window], stream: Ints, time: Ints, lifetime: Ints | None, seen: Ints, *, instantly: bool = False
-) -> Ints:
+def expiries(windows: Sequence[Window], stream: Ints, time: Ints, lifetime: Ints | None, seen: Ints, *, instantly: bool = False) -> Ints:
     """The expiry of every row. In a `rows` window it is a row count of the stream; `seen` holds the rows before this batch."""
     out = np.empty(len(time), dtype=np.int64)
     for number, window in enumerate(windows):
@@ -181,4 +186,16 @@ def longest(windows: Sequence[Window]) -> float:
     return max(lengths, default=float("nan"))
 
 
-__all__ = ["DEAD", "NEVER", "Floats", "Window", "by_stream", "check_names", "expiries", "longest", "parse_windows", "ticks", "whole"]
+__all__ = [
+    "DEAD",
+    "NEVER",
+    "Floats",
+    "Window",
+    "by_stream",
+    "check_names",
+    "expiries",
+    "longest",
+    "parse_windows",
+    "ticks",
+    "whole",
+]

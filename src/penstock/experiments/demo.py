@@ -77,9 +77,7 @@ def n_runs() -> int:
     return 2 + len(SHARES) * (len(BY_COUNT) + len(BY_VALUE))
 
 
-def play(
-    trace: Trace, *, window: int = 1000, seed: int = 0, progress: Callable[[str], Callable[[int], object]] | None = None
-) -> Demo:
+def play(trace: Trace, *, window: int = 1000, seed: int = 0, progress: Callable[[str], Callable[[int], object]] | None = None) -> Demo:
     """Play the trace exactly, then under each policy in each share of the memory.
 
     >>> demo = play(streams(ticks=100), window=50)
@@ -93,8 +91,7 @@ def play(
     points: list[Point] = []
     drawn: dict[str, JoinRun] = {}
     whole = {
-        name: exact(trace, window=window, objective=name, keep=Keep(series=True), progress=watch("exact"))
-        for name in ("count", "min")
+        name: exact(trace, window=window, objective=name, keep=Keep(series=True), progress=watch("exact")) for name in ("count", "min")
     }
     most = whole["count"].peak_memory
     for share, policy, objective in _plan():
@@ -105,9 +102,7 @@ def play(
             "objective": objective,
             "seed": seed,
         }
-        run = simulate(
-            trace, window=window, keep=keep, progress=watch(f"{policy} in {share:.0%} of the memory"), **options
-        )
+        run = simulate(trace, window=window, keep=keep, progress=watch(f"{policy} in {share:.0%} of the memory"), **options)
         if keep.series:
             drawn[policy] = run
         recall = run.value / whole[objective].value if whole[objective].value else 1.0
@@ -128,17 +123,13 @@ def chart(demo: Demo) -> Any:
     from penstock.experiments import figures
 
     names = {"outputs": "share of the outputs", "value": "share of the value"}
-    ends = [
-        Point(measure, policy, 1.0, 1.0)
-        for measure, policy in dict.fromkeys((p.measure, p.policy) for p in demo.points)
-    ]
+    ends = [Point(measure, policy, 1.0, 1.0) for measure, policy in dict.fromkeys((p.measure, p.policy) for p in demo.points)]
     rows = [vars(point) | {"measure": names[point.measure]} for point in demo.points + ends]
     best = demo.ranked("outputs")[0]
     kept, oldest = (demo.recall("outputs", policy, TENTH) for policy in (best, "fifo"))
     upper = figures.recall_by_memory(
         rows,
-        title="The same join in a tenth of the memory: "
-        f"dropping the oldest keeps {oldest:.0%} of the result, {best} keeps {kept:.0%}",
+        title=f"The same join in a tenth of the memory: dropping the oldest keeps {oldest:.0%} of the result, {best} keeps {kept:.0%}",
         subtitle=f"{len(demo.trace):,} tuples, window {demo.window:,} ticks; the exact join holds up to "
         f"{demo.whole.peak_memory:,} tuples and makes {demo.whole.n_output:,} outputs. "
         "Left: every output counts 1. Right: an output counts its lesser importance, 1 to 100.",

@@ -182,13 +182,9 @@ def _time_axis(timestamps: bool, last: bool) -> alt.X:
     """The axis of time; only the last panel names it."""
     shown: dict[str, Any] = {"labels": last, "ticks": last, "grid": False}
     if timestamps:
-        return alt.X(
-            "time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=alt.Axis(**shown)
-        )
+        return alt.X("time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=alt.Axis(**shown))
     scale = alt.Scale(nice=False, zero=False)
-    return alt.X(
-        "time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown)
-    )
+    return alt.X("time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown))
 
 
 def _limits(budget: Budget, time: Ints) -> list[tuple[int, int]]:

@@ -64,9 +64,7 @@ def bench_trace(rows: int, keys: int, *, seed: int = 0) -> Trace:
     >>> len(bench_trace(1000, 50))
     1000
     """
-    return generate(
-        max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed
-    )
+    return generate(max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed)
 
 
 def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool = False, seed: int = 0) -> Played:
@@ -92,15 +90,10 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
     return Played(perf_counter() - began, engine.totals, getattr(engine, "structure_bytes", None))
 
 
-def speeds(
-    trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say
-) -> list[Speed]:
+def speeds(trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say) -> list[Speed]:
     """Every policy in every memory, the best of `repeat` runs in turns: a slow minute of the machine hits all alike.
 
-    >>> [
-    ...     s.policy
-    ...     for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)
-    ... ]
+    >>> [s.policy for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)]
     ['fifo', 'prob']
     """
     best: dict[tuple[int, str], Played] = {}
@@ -110,10 +103,7 @@ def speeds(
         known = best.get((memory, policy))
         if known is None or played.seconds < known.seconds:
             best[memory, policy] = played
-    return [
-        Speed(policy, memory, len(trace), p.seconds, p.totals, p.structure_bytes)
-        for (memory, policy), p in best.items()
-    ]
+    return [Speed(policy, memory, len(trace), p.seconds, p.totals, p.structure_bytes) for (memory, policy), p in best.items()]
 
 
 def growth(policies: Sequence[str], memories: Sequence[int], *, seed: int = 0, say: Say) -> list[Speed]:
@@ -128,19 +118,20 @@ def growth(policies: Sequence[str], memories: Sequence[int], *, seed: int = 0, s
     return found
 
 
-def materialised(
-    *, rows: int = 100_000, keys: int = 100, window: int = 20_000, repeat: int = 3, seed: int = 0, say: Say
-) -> Speed:
-    """`prob` on a trace with many outputs, all of them kept as pairs of row numbers."""
-    trace = bench_trace(rows, keys, seed=seed)
+def dense(policy: str, *, outputs: bool, rows: int = 100_000, window: int = 20_000, repeat: int = 3, seed: int = 0, say: Say) -> Speed:
+    """A policy on a trace of few keys, where the work is in the outputs, dozens per tuple; the best of `repeat` runs.
+
+    `outputs=True` keeps them, as pairs of row numbers.
+    """
+    trace = bench_trace(rows, 100, seed=seed)
     best: Played | None = None
     for number in range(1, repeat + 1):
-        say(f"keeping the outputs, run {number} of {repeat}")
-        played = play(trace, "prob", window=window, memory=window // 2, outputs=True)
+        say(f"{policy} with many outputs{', kept' if outputs else ''}, run {number} of {repeat}")
+        played = play(trace, policy, window=window, memory=max(1, window // 2), outputs=outputs)
         if best is None or played.seconds < best.seconds:
             best = played
     assert best is not None
-    return Speed("prob", window // 2, len(trace), best.seconds, best.totals, best.structure_bytes)
+    return Speed(policy, max(1, window // 2), len(trace), best.seconds, best.totals, best.structure_bytes)
 
 
 def warm_up(policies: Sequence[str], *, say: Say) -> None:

@@ -93,9 +93,7 @@ def whole_prices(problem: Problem, batch: Batch) -> Floats:
     return out
 
 
-def _by_pairs(
-    problem: Problem, objective: Objective, batch: Batch, importance: Floats, mine: Ints, others: Ints, low: bool
-) -> Floats:
+def _by_pairs(problem: Problem, objective: Objective, batch: Batch, importance: Floats, mine: Ints, others: Ints, low: bool) -> Floats:
     """The sum over partners, by looking at every pair."""
     values = batch.key[:, None] if batch.values is None else batch.values
     total = np.zeros(len(mine))

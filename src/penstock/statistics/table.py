@@ -23,7 +23,12 @@ RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Ske
 
 
 def open_statistics(
-    problem: Problem, trace: Trace, batch: Batch, given: Mapping[tuple[str, Any], float] | None = None, *, by_row: bool = True
+    problem: Problem,
+    trace: Trace,
+    batch: Batch,
+    given: Mapping[tuple[str, Any], float] | None = None,
+    *,
+    by_row: bool = True,
 ) -> tuple[Source, Batch]:
     """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
 
