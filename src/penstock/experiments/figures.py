@@ -25,6 +25,7 @@ _POLICIES = {
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
 }  # fmt: skip
 _INK, _PALE, _GREY = "#333333", "#E6E6E6", "#666666"
+_CLOCK = {"milliseconds": ".%L s", "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "date": "%d %b", "month": "%b %Y"}
 _PLAIN = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelColor": _INK, "titleColor": _INK}
 _LOOK: dict[str, Any] = {
     "font": "Liberation Sans, Arial, Helvetica, sans-serif",
@@ -182,7 +183,8 @@ def _time_axis(timestamps: bool, last: bool) -> alt.X:
     """The axis of time; only the last panel names it."""
     shown: dict[str, Any] = {"labels": last, "ticks": last, "grid": False}
     if timestamps:
-        return alt.X("time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=alt.Axis(**shown))
+        axis = alt.Axis(format=_CLOCK, tickCount=8, **shown)
+        return alt.X("time:T", title="time (UTC)" if last else None, scale=alt.Scale(type="utc"), axis=axis)
     scale = alt.Scale(nice=False, zero=False)
     return alt.X("time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown))
 
