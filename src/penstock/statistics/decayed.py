@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
-from penstock.core.compiled import kernel
+from penstock.core.compiled import kernel, routine
 from penstock.core.memory import place_of
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
@@ -189,7 +189,7 @@ def _find(known: Ints, key: int) -> int:
     return at
 
 
-@kernel
+@routine
 def _rehash(known: Ints, sums: Floats, keys: Ints, old: Floats) -> None:
     for number in range(len(keys)):
         at = _find(known, keys[number])

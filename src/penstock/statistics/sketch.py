@@ -67,7 +67,7 @@ class Sketch(Source):
             for j in range(n):
                 if i == j or not len(mine):
                     continue
-                count, weighed = (_estimate(table[j], self.hashes, view.key[mine]) for table in self.table)
+                count, weighed = (_estimate(table, self.hashes, j, view.key[mine]) for table in self.table)
                 worth: Any = 1.0
                 if not self.problem.priced_by_key:
                     mean = np.divide(weighed, count, out=np.ones(len(mine)), where=count > 0)
@@ -93,24 +93,35 @@ def _cell(hashes: Ints, line: int, key: int, width: int) -> int:
 
 
 @kernel
+def _add_one(table: Floats, hashes: Ints, stream: int, key: int, weight: float) -> None:
+    for line in range(table.shape[1]):
+        table[stream, line, _cell(hashes, line, key, table.shape[2])] += weight
+
+
+@kernel
 def _add(table: Floats, hashes: Ints, stream: Ints, key: Ints, weight: Floats) -> None:
     for row in range(len(key)):
-        for line in range(table.shape[1]):
-            table[stream[row], line, _cell(hashes, line, key[row], table.shape[2])] += weight[row]
+        _add_one(table, hashes, stream[row], key[row], weight[row])
+
+
+@kernel
+def _least(table: Floats, hashes: Ints, stream: int, key: int) -> float:
+    """The estimate for one key: the least of its cells."""
+    least = np.inf
+    for line in range(table.shape[1]):
+        least = min(least, table[stream, line, _cell(hashes, line, key, table.shape[2])])
+    return rounded(least)
 
 
 @routine
-def _estimate(table: Floats, hashes: Ints, key: Ints) -> Floats:
+def _estimate(table: Floats, hashes: Ints, stream: int, key: Ints) -> Floats:
     out = np.empty(len(key))
     for row in range(len(key)):
-        least = np.inf
-        for line in range(table.shape[0]):
-            least = min(least, table[line, _cell(hashes, line, key[row], table.shape[1])])
-        out[row] = rounded(least)
+        out[row] = _least(table, hashes, stream, key[row])
     return out
 
 
-@routine
+@kernel
 def _count(table: Floats, hashes: Ints, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats) -> None:
     position = 0
     while position < len(time):
@@ -119,9 +130,9 @@ def _count(table: Floats, hashes: Ints, stream: Ints, time: Ints, key: Ints, wei
             end += 1
         for row in range(position, end):
             if key[row] >= 0:
-                _add(table, hashes, stream[row : row + 1], key[row : row + 1], weight[row : row + 1])
+                _add_one(table, hashes, stream[row], key[row], weight[row])
         for row in range(position, end):
             if key[row] >= 0:
                 for i in range(table.shape[0]):
-                    rates[row, i] = _estimate(table[i], hashes, key[row : row + 1])[0]
+                    rates[row, i] = _least(table, hashes, i, key[row])
         position = end
