@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -57,6 +58,8 @@ def simulate(
     compiled = not stepwise and compiled_form(problem, chosen) is not None
     source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled)
     keep = keep or Keep()
+    if keep.retained:
+        keep = replace(keep, series=True)
     engine = open_engine(problem, chosen, source, keep, stepwise=stepwise)
     began = perf_counter()
     played = engine.play(batch, progress)

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT, Ints
-from penstock.core.window import by_stream, check_names
+from penstock.core.window import by_stream, check_names, whole
 
 OVERHEAD = 64
 """Bytes that a tuple weighs beside its `size` when the budget is in bytes: its time, row, key and links, rounded up."""
@@ -75,7 +75,7 @@ def _steps(spec: Any) -> list[tuple[int, tuple[int, bool]]]:
         spec = [part.partition(":")[::2] for part in spec.split(",")]
     if isinstance(spec, Sequence) and not isinstance(spec, str):
         try:
-            steps = [(int(at), _amount(amount, "memory")) for at, amount in spec]
+            steps = [(whole(at, "memory"), _amount(amount, "memory")) for at, amount in spec]
         except (TypeError, ValueError) as error:
             if isinstance(error, PenstockError):
                 raise
@@ -83,6 +83,8 @@ def _steps(spec: Any) -> list[tuple[int, tuple[int, bool]]]:
         times = [at for at, _ in steps]
         if not steps or times != sorted(set(times)):
             raise PenstockError(f"memory over time must have rising times, got {times}")
+        if len({in_bytes for _, (_, in_bytes) in steps}) > 1:
+            raise PenstockError(f"memory must be in rows or in bytes at all times alike, got {spec!r}")
         return steps
     return [(0, _amount(spec, "memory"))]
 

@@ -46,6 +46,9 @@ class Policy(Protocol):
     def ties(self, view: View) -> tuple[Floats, ...]:
         """Tie-breaks between equal scores, before age."""
 
+    def observe(self, view: View, stay: Ints) -> None:
+        """What stays after shedding: positions of candidates, the next to leave first."""
+
     def ranking(self, problem: Problem) -> Ranking | None:
         """The compiled form, or None where there is none for this problem."""
 
@@ -55,6 +58,9 @@ class Statistics(Protocol):
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
         """For rows from `begin`: each key's rate in every stream; the row before which these end; a factor for all earlier rates."""
+
+    def units(self) -> tuple[int, float, int]:
+        """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""
 
     def arrive(self, view: View) -> None:
         """Take note of an instant's arrivals (stepwise)."""

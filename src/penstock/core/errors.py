@@ -27,6 +27,6 @@ def choose(argument: str, got: object, choices: Iterable[str]) -> str:
     names = list(choices)
     if isinstance(got, str) and got in names:
         return got
-    near = difflib.get_close_matches(str(got), names, n=1)
+    near = difflib.get_close_matches(str(got).lower(), names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise PenstockError(f"{argument} must be one of {', '.join(names)}, got {got!r}{hint}")

@@ -136,8 +136,9 @@ class FastEngine:
         if factor != 1.0:
             for name in ("price", "worth", "tie"):
                 self.arrays["groups"][name] *= factor ** (self.problem.n_streams - 1)
-            self.memory.toll *= factor ** (self.problem.n_streams - 1)
+            self.arrays["tolls"]["used"] *= factor ** (self.problem.n_streams - 1)
         columns.rates[begin:stop] = rates
+        self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         return stop
 
     def _make_room(self, arrivals: int, *, straggling: bool) -> None:
@@ -177,6 +178,7 @@ def _allocate(
     groups = max(2, groups)
     sizes = {
         "lanes": n,
+        "tolls": problem.budget.caps.shape[1],
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= SCORE or not problem.steady else 1,
@@ -212,6 +214,11 @@ def _allocate(
     lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
     lanes["lateness"] = problem.lateness
     lanes["pool"] = problem.budget.pool
+    tolls = arrays["tolls"]
+    tolls["used"] = np.inf
+    tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
+    for which in range(len(tolls)):
+        tolls["leader"][which] = leader(problem, which)
     memory = attach(arrays)
     memory.now = -NEVER
     memory.straggling = straggling
@@ -253,7 +260,7 @@ def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     state["price"] = arrays["groups"]["price"][group]
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
-    return state | {"pools": arrays["pools"].copy(), "straggling": np.array(memory.straggling)}
+    return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | { "straggling": np.array(memory.straggling)}
 
 
 def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: Any) -> tuple[dict[str, Any], Memory]:
@@ -272,7 +279,8 @@ def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: 
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:
         memory[name] = state[f"count.{name}"]
-    arrays["pools"][:] = state["pools"]
+    for name in ("pools", "tolls"):
+        arrays[name][:] = state[name]
     regroup(memory, where)
     rebuild(memory)
     return arrays, memory
@@ -281,6 +289,12 @@ def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: 
 def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
     """Whether expiries never fall along the rows of each stream."""
     return all((np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings))
+
+
+def leader(problem: Problem, which: int) -> int:
+    """The stream of a pool with the longest window."""
+    mine = [stream for stream, pool in enumerate(problem.budget.pool) if pool == which]
+    return max(mine, key=lambda stream: (problem.windows[stream].length, -stream))
 
 
 def _with_room(logs: Logs) -> Logs:

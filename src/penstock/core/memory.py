@@ -117,7 +117,7 @@ def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
     slot = memory.free
     memory.free = slots(memory)[slot].after
     memory.live += 1
-    stream = groups(memory)[group].stream
+    stream = int(groups(memory)[group].stream)
     lanes(memory)[stream].held += 1
     slots(memory)[slot].time = time
     slots(memory)[slot].row = row
@@ -164,7 +164,7 @@ def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
 @inlined
 def unlink(memory: Memory, slot: int) -> None:
     """Take a tuple out of its chains and free its slot. Its class stays; see `release_class`."""
-    stream = slots(memory)[slot].stream
+    stream = int(slots(memory)[slot].stream)
     group = slots(memory)[slot].group
     left = slots(memory)[slot].before
     right = slots(memory)[slot].after

@@ -44,7 +44,7 @@ from penstock.core.trace import Ints
 def enter(memory: Memory, slot: int) -> None:
     """Let a linked and scored arrival compete."""
     kind = memory.kind
-    stream = slots(memory)[slot].stream
+    stream = int(slots(memory)[slot].stream)
     group = slots(memory)[slot].group
     if kind == DRAW:
         at = lanes(memory)[stream].drawable
@@ -64,7 +64,7 @@ def enter(memory: Memory, slot: int) -> None:
 def leave(memory: Memory, slot: int) -> None:
     """Remove a tuple that has entered, and its class with its last tuple."""
     kind = memory.kind
-    stream = slots(memory)[slot].stream
+    stream = int(slots(memory)[slot].stream)
     group = slots(memory)[slot].group
     pools(memory)[lanes(memory)[stream].pool] -= weights(memory)[slot] if memory.weighted else 1
     changed = groups(memory)[group].head == slot
@@ -101,7 +101,7 @@ def regroup(memory: Memory, linked: Ints) -> None:
     for slot in linked:
         group = slots(memory)[slot].group
         if kind == DRAW:
-            draws(memory)[slots(memory)[slot].stream * len(slots(memory)) + marks(memory)[slot]] = slot
+            draws(memory)[int(slots(memory)[slot].stream) * len(slots(memory)) + marks(memory)[slot]] = slot
         elif kind >= SCORE:
             level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
             heap_insert(memory, level, group, slot)
@@ -194,7 +194,7 @@ def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
     losses(memory)[group].gained = instant
     set_root(memory, 0, group, -1)
     set_root(memory, 1, group, -1)
-    stream = groups(memory)[group].stream
+    stream = int(groups(memory)[group].stream)
     offset = lanes(memory)[stream].offset
     alpha = lanes(memory)[stream].length if np.isnan(memory.alpha) else memory.alpha
     slot = groups(memory)[group].head

@@ -26,6 +26,7 @@ from penstock.core.ranking import (
     PATIENCE,
     RATES,
     SCORE,
+    STAY,
     admit_waiting,
     count_matches,
     is_hopeless,
@@ -39,6 +40,7 @@ from penstock.core.ranking import (
     worth_less,
 )
 from penstock.core.state import Memory, fresh, groups, lanes, marks, pools, ranks, slots, weights
+from penstock.core.toll import observe, use_toll
 from penstock.core.trace import Floats, Ints
 
 
@@ -136,6 +138,10 @@ def play(
             step += 1
         memory.budget_step = step
         door = memory.prices == RATES and size <= PATIENCE and _keys_differ(batch.key, position, end)
+        if kind == STAY:
+            for which in range(budget_caps.shape[1]):
+                if _will_shed(memory, batch, position, end, which, budget_caps[step, which]):
+                    use_toll(memory, which)
         if is_kinetic(memory):
             for stream in range(streams):
                 refresh(memory, stream)
@@ -203,6 +209,9 @@ def play(
         for at in range(position, end):
             slot = fresh(memory)[at - position]
             if slot < 0:
+                ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
+                if ring >= 0:
+                    set_rates(memory, ring, batch.rates[at])
                 continue
             stream = batch.stream[at]
             group = slots(memory)[slot].group
@@ -240,6 +249,7 @@ def play(
 
         # 4 shed
         for which in range(budget_caps.shape[1]):
+            before = memory.n_shed
             at = _next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end) if door else -1
             while at >= 0:
                 fresh(memory)[at - position] = -2
@@ -256,6 +266,8 @@ def play(
                 memory.n_shed += 1
                 leave(memory, slot)
 
+            if kind == STAY and memory.n_shed > before:
+                observe(memory, which, first_row)
         admit_waiting(memory)
 
         # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
@@ -292,6 +304,18 @@ def play(
                     slot = slots(memory)[slot].newer
         position = end
     return position
+
+
+@kernel
+def _will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, cap: int) -> bool:
+    """Whether the arrivals of an instant take a pool over its budget."""
+    used = pools(memory)[which]
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        if lanes(memory)[stream].pool == which:
+            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
+                used += batch.weight[at] if memory.weighted else 1
+    return bool(used > cap)
 
 
 @kernel

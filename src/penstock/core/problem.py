@@ -99,7 +99,7 @@ class Problem:
             clock=choose("clock", clock, ("global", "streams")),
             lateness=_lateness(lateness, streams),
             start=-math.inf if start is None else float(whole(start, "start")),
-            seed=whole(seed, "seed"),
+            seed=_seed(seed),
             alpha=_positive(alpha, "alpha"),
             beta=_positive(beta, "beta", zero=True),
             half_life=_positive(half_life, "half_life"),
@@ -151,6 +151,13 @@ class Problem:
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
 
 
+def _seed(seed: Any) -> int:
+    number = whole(seed, "seed")
+    if number < 0:
+        raise PenstockError(f"seed must be a whole number >= 0, got {seed!r}")
+    return number
+
+
 def _lateness(spec: Any, streams: Sequence[str]) -> Ints:
     if isinstance(spec, str) and "=" in spec:
         spec = by_stream(spec, "lateness")
@@ -159,8 +166,8 @@ def _lateness(spec: Any, streams: Sequence[str]) -> Ints:
         values = [whole(spec[name], f"lateness of {name}") for name in streams]
     else:
         values = [whole(spec, "lateness")] * len(streams)
-    if min(values) < 0 or max(values) >= 1 << 60:
-        raise PenstockError(f"lateness must be a number of ticks >= 0, got {min(values) if min(values) < 0 else max(values)}")
+    if min(values) < 0:
+        raise PenstockError(f"lateness must be a number of ticks >= 0, got {min(values)}")
     return np.array(values, dtype=np.int64)
 
 

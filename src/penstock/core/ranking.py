@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.state import Memory, dues, groups, lanes, losses, nodes, ranks, slots, stack, stale_queue, waiting
+from penstock.core.state import Memory, dues, groups, lanes, losses, nodes, ranks, slots, stack, stale_queue, tolls, waiting
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 
@@ -64,12 +64,19 @@ def compare_products(a: int, x: float, b: int, y: float) -> int:
 
 
 @inlined
-def compare_worth(memory: Memory, p: float, life: int, q: float, other_life: int) -> int:
-    """Compare two tuples of a policy that ranks by price and remaining life: negative if the first is worth less."""
+def toll_of(memory: Memory, stream: int) -> float:
+    """elife: the price of a slot in the pool of a stream."""
+    return float(tolls(memory)[lanes(memory)[stream].pool].used)
+
+
+@inlined
+def compare_worth(memory: Memory, stream: int, p: float, life: int, q: float, other_life: int) -> int:
+    """Compare two tuples of one pool, that of `stream`, by price and remaining life: negative if the first is worth less."""
     if memory.kind == LIFE:
         return compare_products(life, p, other_life, q)
     if memory.kind == STAY:
-        sign = compare_products(life, max(0.0, p - memory.toll), other_life, max(0.0, q - memory.toll))
+        toll = toll_of(memory, stream)
+        sign = compare_products(life, max(0.0, p - toll), other_life, max(0.0, q - toll))
         if sign != 0:
             return sign
     if p < q:
@@ -112,7 +119,7 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     p = groups(memory)[group].price
     q = groups(memory)[other].price
     if memory.kind <= STAY:
-        sign = compare_worth(memory, p, remaining(memory, u), q, remaining(memory, v))
+        sign = compare_worth(memory, slots(memory)[u].stream, p, remaining(memory, u), q, remaining(memory, v))
         if sign != 0:
             return bool(sign < 0)
     else:
@@ -150,7 +157,7 @@ def _note(memory: Memory, group: int) -> None:
         held.worth = score_of(memory, 0, group, slot)
         held.tie = ranks(memory)[slot].importance if memory.tied else 0.0
     else:
-        held.worth = max(0.0, held.price - memory.toll) if memory.kind == STAY else held.price
+        held.worth = max(0.0, held.price - toll_of(memory, held.stream)) if memory.kind == STAY else held.price
         held.tie = held.price
     held.moment = slots(memory)[slot].expiry if is_kinetic(memory) else slots(memory)[slot].time
 
@@ -241,7 +248,7 @@ def promote(memory: Memory, level: int, group: int) -> None:
         _note(memory, group)
     if there != playing:
         groups(memory)[group].plays ^= 1 << level
-    stream = groups(memory)[group].stream
+    stream = int(groups(memory)[group].stream)
     size = len(groups(memory))
     base = (level * memory.streams + stream) * size
     kinetic = is_kinetic(memory)
@@ -415,7 +422,7 @@ def set_rates(memory: Memory, ring: int, rates: Floats) -> None:
 def is_hopeless(memory: Memory, low: int, price: float, expiry: int, stream: int) -> bool:
     """Whether an arrival ranks below class `low`, the lowest of its pool (policies that rank by price)."""
     held = groups(memory)[low]
-    return compare_worth(memory, price, life_left(memory, stream, expiry), held.price, remaining(memory, held.head)) < 0
+    return compare_worth(memory, stream, price, life_left(memory, stream, expiry), held.price, remaining(memory, held.head)) < 0
 
 
 @kernel
@@ -423,6 +430,7 @@ def worth_less(memory: Memory, stream: Ints, expiry: Ints, rates: Floats, at: in
     """Whether arrival `at` ranks below arrival `other` of the same instant (policies that rank by price)."""
     sign = compare_worth(
         memory,
+        stream[at],
         partner_rate(rates[at], stream[at]),
         life_left(memory, stream[at], expiry[at]),
         partner_rate(rates[other], stream[other]),

@@ -92,8 +92,20 @@ LOSS = np.dtype(  # the rest of a class for dgl
     ],
     align=True,
 )
+TOLL = np.dtype(  # elife: the price of a slot in a pool
+    [
+        ("used", "f8"),  # what scores subtract, in the prices' own units
+        ("margin", "f8"),  # running mean of p at the margin
+        ("first", "i8"),  # clock of the first observation, of the last, and of the last change of `used`
+        ("last", "i8"),
+        ("changed", "i8"),
+        ("leader", "i8"),  # the stream with the longest window: its clock and window are the pool's
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
+    "tolls": TOLL,  # by pool
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
@@ -129,9 +141,9 @@ LINKS = (
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
-    "random1", "random2",
+    "random1", "random2", "origin", "moved",
 )  # fmt: skip
-SUMS = ("value", "importance_seen", "toll")
+SUMS = ("value", "importance_seen", "half_life")
 HANDLE = np.dtype(
     [(name, "i8") for name in RULES + LINKS + COUNTS]
     + [(name, "f8") for name in WEIGHTS + SUMS]
@@ -189,6 +201,6 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, dues, stack,
+    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, dues, stack,
     fresh, waiting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip

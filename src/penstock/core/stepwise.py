@@ -138,10 +138,10 @@ class StepwiseEngine:
             raise PenstockError(f"policy {self.policy.name!r} must return one number per candidate ({len(view)}), got {scores!r}")
         order = np.lexsort((view.row, view.stream, view.time, *reversed(self.policy.ties(view)), scores))
 
-        pushed_out = in_rows[candidates["stream"]] & (candidates["expiry"] <= bound[candidates["stream"]])
-        expired = np.concatenate([expired, candidates["row"][pushed_out]])
-        stay = ~pushed_out
-        sheds = self._shed(candidates, order, stay)
+        stay = view.staying.copy()
+        expired = np.concatenate([expired, candidates["row"][~stay]])
+        sheds = self._shed(candidates, order, stay, view.budget_step)
+        self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
             outputs, value = self._join(candidates, before[stay[before]], arrivals, in_rows)
         self.memory = _pick(candidates, stay)
@@ -211,10 +211,9 @@ class StepwiseEngine:
             self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0] for i, j in itertools.combinations(rest, 2)
         )
 
-    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_]) -> Ints:
+    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int) -> Ints:
         """Take the lowest ranks out of `stay` until every pool is within its budget; their rows, in order."""
         budget = self.problem.budget
-        step = max(0, int(np.searchsorted(budget.times, self.now, side="right")) - 1)
         sheds: list[int] = []
         for which, cap in enumerate(budget.caps[step]):
             mine = order[stay[order] & (budget.pool[columns["stream"][order]] == which)]

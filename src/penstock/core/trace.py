@@ -40,6 +40,9 @@ class Trace:
     ) -> None:
         self.table = columns if isinstance(columns, pa.Table) else _table(columns)
         self.key_columns = tuple(k.strip() for k in key.split(",")) if isinstance(key, str) else tuple(key)
+        twice = sorted({name for name in self.table.column_names if self.table.column_names.count(name) > 1})
+        if twice:
+            raise PenstockError(f"the columns of a trace must have different names, got {', '.join(twice)} more than once")
         wanted = ("stream", "time", *self.key_columns)
         missing = [name for name in wanted if name not in self.table.column_names]
         if missing:

@@ -45,6 +45,10 @@ class View:
         self.memo: Floats = columns["memo"]
         self.key: Ints = columns["key"]
         self.values: NDArray[Any] = columns["values"]
+        self.weight: Ints = columns["weight"]
+        in_rows = np.array([w.kind == "rows" for w in problem.windows])
+        self.staying: Bools = ~(in_rows[self.stream] & (self.expiry <= clock[self.stream]))
+        self.budget_step = max(0, int(np.searchsorted(problem.budget.times, now, side="right")) - 1)
         self.new: Bools = self.arrived == instant
         self._statistics = statistics
         self._matrices: dict[tuple[int, int], Bools] = {}
@@ -77,6 +81,21 @@ class View:
                 if i != j:
                     out[self.of(i)] |= self.matches(j, i)[self.new[self.of(j)]].any(axis=0)
         return out
+
+    def unit(self, time: int) -> float:
+        """How many of the prices' own units made one at `time`: decayed counts grow with the clock."""
+        origin, half_life, moved = self._statistics.units()
+        if half_life == 0:
+            return 1.0
+        return float(2.0 ** (((time - origin) / half_life - moved) * (self.problem.n_streams - 1)))
+
+    @cached_property
+    def over(self) -> Bools:
+        """Which pools of the budget must shed in this instant."""
+        budget = self.problem.budget
+        used = np.zeros(budget.caps.shape[1], dtype=np.int64)
+        np.add.at(used, budget.pool[self.stream], np.where(self.staying, self.weight, 0))
+        return used > budget.caps[self.budget_step]
 
     def of(self, stream: int) -> Ints:
         """The positions of a stream's candidates."""

@@ -60,12 +60,14 @@ class Window:
         if spec is None or spec == "none":
             return cls("none")
         if isinstance(spec, Sequence) and not isinstance(spec, str):
-            pairs = tuple((int(at), ticks(length, name)) for at, length in spec)
+            pairs = tuple((whole(at, name), ticks(length, name)) for at, length in spec)
             return cls("schedule", pairs[0][1] if pairs else 0, _rising(pairs, name))
         kind, colon, rest = str(spec).partition(":")
         if not colon:
             return cls("time", ticks(spec, name))
         if kind in ("rows", "tumbling"):
+            if kind == "rows" and not rest.strip().isdigit():
+                raise PenstockError(f"{name} must count rows in a whole number, such as rows:100, got {spec!r}")
             return cls(kind, ticks(rest, name))
         if kind == "landmark":
             return cls(kind, whole(rest, name))
@@ -141,18 +143,20 @@ def ticks(value: Any, name: str) -> int:
         match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value)
         if match and match[2] in _UNITS:
             value = int(match[1]) * _UNITS[match[2]]
-    number = whole(value, name)
-    if not 0 < number < LIMIT:
+    number = whole(value, name, _HELP)
+    if number <= 0:
         raise PenstockError(f"{name} must be {_HELP}, got {value!r}")
     return number
 
 
-def whole(value: Any, name: str) -> int:
-    """A whole number from an int, an integral float or their text."""
+def whole(value: Any, name: str, what: str = "a whole number") -> int:
+    """A whole number below 2**60 from an int or its text."""
     try:
         number = int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else int(str(value))
     except ValueError:
-        raise PenstockError(f"{name} must be {_HELP}, got {value!r}") from None
+        raise PenstockError(f"{name} must be {what}, got {value!r}") from None
+    if abs(number) >= LIMIT:
+        raise PenstockError(f"{name} must be {what} below 2**60, got {value!r}")
     return number
 
 

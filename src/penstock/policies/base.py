@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.trace import Floats
+from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 
 
@@ -41,6 +41,9 @@ class Policy:
     def ties(self, view: View) -> tuple[Floats, ...]:
         """Tie-breaks between equal scores, before age (low leaves first)."""
         return ()
+
+    def observe(self, view: View, stay: Ints) -> None:
+        """Called after shedding with the positions of the candidates that stay, the next to leave first."""
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """The compiled form; None plays the policy step by step."""

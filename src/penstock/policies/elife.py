@@ -1,14 +1,100 @@
-"""placeholder"""
+"""`elife`: p times the stay that a tuple can expect under the budget. Ours; Das 4.2.2 leaves it as future work.
+
+`life` counts on the whole remaining life, which poor tuples never get. Let a slot have a price, the *toll*: what the tuple at the margin
+earns per tick. A tuple whose p is below it is replaced at once; one above it stays to its end, and of two such tuples the one with the larger
+(p - toll) * remaining is worth more, because the slot of the other earns the toll once it is free. `life` is a toll of 0, `prob`
+one without bound. Derivation, table and what was worse: docs/decisions/0004.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
 
 from penstock.core.engine import Ranking
+from penstock.core.fast import leader
+from penstock.core.problem import Problem
 from penstock.core.ranking import MATCHES, RATES, STAY
-from penstock.policies.life import Life
+from penstock.core.rounding import rounded
+from penstock.core.toll import MEMORY, PERIOD
+from penstock.core.trace import Floats, Ints
+from penstock.core.view import View
+from penstock.policies.base import Policy
 
 
-class Elife(Life):
+@dataclass
+class Toll:
+    """The price of a slot in one pool: a running mean of p at the margin, and what of it is in use."""
+
+    mean: float = 0.0
+    first: int | None = None
+    last: int = 0
+    used: float = np.inf  # the mean when it was last put into use
+    changed: int | None = None  # the pool's clock then
+    time: int = 0  # and the time
+
+
+class Elife(Policy):
+    """Score: max(0, p - toll) * remaining life, tie-break p.
+
+    >>> from penstock import generate, simulate
+    >>> trace = generate(2000, keys=50, skew=1.0, seed=1)
+    >>> [simulate(trace, window=200, memory=100, policy=p, start=400).n_output for p in ("life", "elife")]
+    [10364, 11280]
+    """
+
     name = "elife"
+    summary = "the least expected output over the time it can expect to stay leaves first"
+    needs = "stats, a window"
+    paper = "ours, after Das 4.2.2"
 
-    def ranking(self, problem):
+    def __init__(self) -> None:
+        self.tolls: dict[int, Toll] = {}
+
+    def check(self, problem: Problem) -> None:
+        """A life must end."""
+        problem.require_bounded(self.name)
+
+    def score(self, view: View) -> Floats:
+        """What a tuple earns beyond the toll in the rest of its life."""
+        pools = view.problem.budget.pool[view.stream]
+        toll = np.array([self._in_use(view, which) for which in range(view.problem.budget.caps.shape[1])])[pools]
+        return np.maximum(0.0, view.p - toll) * view.remaining
+
+    def ties(self, view: View) -> tuple[Floats, ...]:
+        """Below the toll, as `prob`."""
+        return (view.p,)
+
+    def observe(self, view: View, stay: Ints) -> None:
+        """Where a pool has shed, the next to leave shows the price of a slot."""
+        for which in np.flatnonzero(view.over):
+            mine = stay[view.problem.budget.pool[view.stream[stay]] == which]
+            if not len(mine):
+                continue
+            toll, clock, window = self._pool(view, int(which))
+            price = float(view.p[mine[0]]) / view.unit(view.now)
+            if toll.first is None:
+                toll.first, toll.mean = clock, price
+            else:
+                passed = clock - toll.last
+                toll.mean += (price - toll.mean) * passed / (window / MEMORY + passed)
+            toll.last = clock
+
+    def ranking(self, problem: Problem) -> Ranking | None:
+        """The kinetic tournament of `life`, with the toll taken off every slope."""
         if problem.priced_by_key and problem.ages_in_order:
             return Ranking(STAY, MATCHES if problem.stats == "window" else RATES)
         return None
+
+    def _pool(self, view: View, which: int) -> tuple[Toll, int, float]:
+        stream = leader(view.problem, which)
+        return self.tolls.setdefault(which, Toll()), int(view.clock[stream]), float(view.problem.windows[stream].length)
+
+    def _in_use(self, view: View, which: int) -> float:
+        """The toll of a pool, renewed if the pool sheds and it is time."""
+        toll, clock, window = self._pool(view, which)
+        settled = toll.first is not None and clock - toll.first >= window
+        if view.over[which] and settled and (toll.changed is None or clock - toll.changed >= window / PERIOD):
+            toll.used, toll.changed, toll.time = toll.mean, clock, view.now
+        return rounded(toll.used * view.unit(toll.time)) if toll.changed is not None else np.inf

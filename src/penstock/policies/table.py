@@ -45,7 +45,7 @@ def _adopt(spec: Any) -> Policy:
     """A stranger's object with the methods it has, and the defaults for those it has not."""
     adopted = Policy()
     adopted.name = str(getattr(spec, "name", type(spec).__name__))
-    for method in ("score", "ties", "check"):
+    for method in ("score", "ties", "observe", "check"):
         if callable(getattr(spec, method, None)):
             setattr(adopted, method, getattr(spec, method))
     return adopted

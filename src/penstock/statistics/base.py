@@ -18,6 +18,10 @@ class Source:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
 
+    def units(self) -> tuple[int, float, int]:
+        """Rates that do not grow."""
+        return 0, 0.0, 0
+
     def arrive(self, view: View) -> None:
         """Nothing to note."""
 

@@ -17,22 +17,12 @@ from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
 from penstock.core.memory import place_of
 from penstock.core.problem import Problem
+from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View, match
 from penstock.statistics.base import Source
 
-BITS = 42
-"""Significant bits of a sum when it is compared: sums that are equal on paper are then equal (docs/decisions/0001)."""
 _MOVE, _LIMIT = 512, 960  # exponents: the origin moves beyond the first, and no segment of rows passes the second
-
-
-@kernel
-def rounded(x: float) -> float:
-    """`x` to BITS significant bits."""
-    if x == 0.0:
-        return 0.0
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(np.rint(math.ldexp(mantissa, BITS)), exponent - BITS)
 
 
 class Forward:
@@ -103,6 +93,10 @@ class Decayed(Source):
             if at < span:
                 self._resize(2 * len(self.known))
         return rates, stop, factor
+
+    def units(self) -> tuple[int, float, int]:
+        """The clock of the forward weights."""
+        return self.forward.origin or 0, self.forward.half_life, self.forward.moved
 
     def arrive(self, view: View) -> None:
         """Weigh the arrivals, and add them to the sums of the candidates that they match."""

@@ -13,10 +13,11 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
 from penstock.core.problem import Problem
+from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 from penstock.statistics.base import Source
-from penstock.statistics.decayed import Forward, rounded
+from penstock.statistics.decayed import Forward
 
 _PRIME = 2147483647
 
@@ -47,6 +48,10 @@ class Sketch(Source):
         rates = np.zeros((span, self.problem.n_streams))
         _count(self.table[0], self.hashes, batch.stream[part], batch.time[part], batch.key[part], weight, rates)
         return rates, begin + span, factor
+
+    def units(self) -> tuple[int, float, int]:
+        """The clock of the forward weights."""
+        return self.forward.origin or 0, self.forward.half_life, self.forward.moved
 
     def arrive(self, view: View) -> None:
         """Weigh the arrivals."""
