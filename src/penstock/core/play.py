@@ -208,6 +208,18 @@ def play(
             _gain_and_lose(memory, batch, position, end, first_row)
         for at in range(position, end):
             slot = fresh(memory)[at - position]
+            stream = batch.stream[at]
+            if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+                group = slots(memory)[slot].group
+                unlink(memory, slot)
+                forget(memory, group)
+                fresh(memory)[at - position] = -2
+                memory.n_expired += 1
+                if keep_expired:
+                    expired[lengths[2], 0] = base_row + at
+                    lengths[2] += 1
+        for at in range(position, end):
+            slot = fresh(memory)[at - position]
             if slot < 0:
                 ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
                 if ring >= 0:
@@ -215,8 +227,6 @@ def play(
                 continue
             stream = batch.stream[at]
             group = slots(memory)[slot].group
-            if lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
-                continue
             if memory.prices == RATES:
                 set_rates(memory, group, batch.rates[at])
             if kind == ARRIVAL:
@@ -235,18 +245,6 @@ def play(
                 weights(memory)[slot] = batch.weight[at]
             pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
             enter(memory, slot)
-        for at in range(position, end):
-            slot = fresh(memory)[at - position]
-            stream = batch.stream[at]
-            if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
-                group = slots(memory)[slot].group
-                unlink(memory, slot)
-                forget(memory, group)
-                memory.n_expired += 1
-                if keep_expired:
-                    expired[lengths[2], 0] = base_row + at
-                    lengths[2] += 1
-
         # 4 shed
         for which in range(budget_caps.shape[1]):
             before = memory.n_shed
