@@ -60,7 +60,7 @@ class FastEngine:
         position, stop, size = 0, 0, len(batch)
         while position < size:
             if position >= stop:
-                stop = self._price(batch, columns, position)
+                columns, stop = self._price(batch, columns, position)
             target = min(stop, position + _CHUNK) if progress else stop
             width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
             scratch = np.empty((n + 2, width), dtype=np.int64)
@@ -120,26 +120,31 @@ class FastEngine:
         return Columns(
             stream=np.ascontiguousarray(batch.stream, dtype=np.int64),
             time=np.ascontiguousarray(batch.time, dtype=np.int64),
-            key=np.where(nobody, -1 - row, batch.key),
+            key=np.where(nobody, -1 - row, batch.key) if nobody.any() else np.ascontiguousarray(batch.key),
             expiry=expiry,
             importance=np.ones(len(batch)) if batch.importance is None else np.ascontiguousarray(batch.importance),
             score=one if column is None else column(batch, self.origin or 0),
             weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
-            rates=np.empty((len(batch) if ranking.prices == RATES else 1, problem.n_streams)),
+            rates=np.empty((1, problem.n_streams)),
         )
 
-    def _price(self, batch: Batch, columns: Columns, begin: int) -> int:
-        """Fill in the rates from row `begin` on; where they end."""
+    def _price(self, batch: Batch, columns: Columns, begin: int) -> tuple[Columns, int]:
+        """Fill in the rates from row `begin` on; the columns with them, and where they end."""
         if self.ranking.prices != RATES:
-            return len(batch)
+            return columns, len(batch)
         rates, stop, factor = self.statistics.rates(batch, begin)
         if factor != 1.0:
+            scale = factor ** (self.problem.n_streams - 1)
             for name in ("price", "worth", "tie"):
-                self.arrays["groups"][name] *= factor ** (self.problem.n_streams - 1)
-            self.arrays["tolls"]["used"] *= factor ** (self.problem.n_streams - 1)
-        columns.rates[begin:stop] = rates
+                self.arrays["groups"][name] *= scale
+            self.arrays["tolls"]["used"] *= scale
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
-        return stop
+        if begin == 0 and stop == len(batch):
+            return columns._replace(rates=rates), stop
+        if len(columns.rates) < len(batch):
+            columns = columns._replace(rates=np.empty((len(batch), self.problem.n_streams)))
+        columns.rates[begin:stop] = rates
+        return columns, stop
 
     def _make_room(self, arrivals: int, *, straggling: bool) -> None:
         """Move into larger arrays: twice as large, but not beyond what the budget can ever need."""
@@ -192,7 +197,7 @@ def _allocate(
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
         "stale_queue": groups if ranking.prices == MATCHES else 1,
         "nodes": levels * n * groups if kind > DRAW else 1,
-        "dues": n * groups if kind in (LIFE, STAY) else 1,
+        "terms": n * groups if kind in (LIFE, STAY) else 1,
         "stack": 128,
         "fresh": fresh,
         "waiting": 4 * PATIENCE * n,
@@ -200,7 +205,8 @@ def _allocate(
     arrays: dict[str, Any] = {name: np.zeros(sizes[name], dtype=dtype) for name, dtype in ARRAYS.items()}
     for name in ("table", "nodes"):
         arrays[name][:] = -1
-    arrays["dues"][:] = NEVER
+    for name in ("own", "due"):
+        arrays["terms"][name] = NEVER
     arrays["slots"]["after"] = np.arange(1, slots + 1)
     arrays["groups"]["head"] = np.arange(1, groups + 1)
     for name in ("tail", "top", "kin"):
@@ -260,7 +266,7 @@ def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     state["price"] = arrays["groups"]["price"][group]
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
-    return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | { "straggling": np.array(memory.straggling)}
+    return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
 
 
 def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: Any) -> tuple[dict[str, Any], Memory]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.state import Memory, dues, groups, lanes, losses, nodes, ranks, slots, stack, stale_queue, tolls, waiting
+from penstock.core.state import Memory, groups, lanes, losses, nodes, ranks, slots, stack, stale_queue, terms, tolls, waiting
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 
@@ -222,15 +222,19 @@ def _judge(memory: Memory, level: int, stream: int, base: int, node: int) -> Non
         loser = left
     nodes(memory)[base + node] = winner
     if is_kinetic(memory):
-        size = len(groups(memory))
-        when = NEVER
-        if 2 * node < size:
-            when = dues(memory)[base + 2 * node]
-        if 2 * node + 1 < size:
-            when = min(when, dues(memory)[base + 2 * node + 1])
-        if loser >= 0:
-            when = min(when, _due(memory, stream, winner, loser))
-        dues(memory)[base + node] = when
+        terms(memory)[base + node].own = _due(memory, stream, winner, loser) if loser >= 0 else NEVER
+        _set_due(memory, base, node)
+
+
+@inlined
+def _set_due(memory: Memory, base: int, node: int) -> None:
+    """When an inner node must be looked at again: for its own sake, or for something below it."""
+    size = len(groups(memory))
+    when = terms(memory)[base + node].own
+    for below in range(2 * node, 2 * node + 2):
+        if below < size:
+            when = min(when, terms(memory)[base + below].due)
+    terms(memory)[base + node].due = when
 
 
 @kernel
@@ -251,16 +255,22 @@ def promote(memory: Memory, level: int, group: int) -> None:
     stream = int(groups(memory)[group].stream)
     size = len(groups(memory))
     base = (level * memory.streams + stream) * size
-    kinetic = is_kinetic(memory)
     node = (size + group) >> 1
     while node >= 1:
         winner = nodes(memory)[base + node]
-        when = dues(memory)[base + node] if kinetic else 0
         _judge(memory, level, stream, base, node)
         memory.steps += 1
-        if nodes(memory)[base + node] == winner and winner != group and (not kinetic or dues(memory)[base + node] == when):
+        if nodes(memory)[base + node] == winner and winner != group:
             break
         node >>= 1
+    if is_kinetic(memory):
+        node >>= 1
+        while node >= 1:
+            when = terms(memory)[base + node].due
+            _set_due(memory, base, node)
+            if terms(memory)[base + node].due == when:
+                break
+            node >>= 1
 
 
 @kernel
@@ -287,27 +297,36 @@ def admit_waiting(memory: Memory) -> None:
 
 @kernel
 def refresh(memory: Memory, stream: int) -> None:
-    """Judge again every node of a kinetic tournament that is due."""
+    """Judge again every node of a kinetic tournament that is due; above it only what has changed."""
     size = len(groups(memory))
     base = stream * size
     clock = lanes(memory)[stream].clock
-    if dues(memory)[base + 1] > clock:
+    if terms(memory)[base + 1].due > clock:
         return
-    stack(memory)[0] = 1
-    depth = 1
-    while depth > 0:
-        node = stack(memory)[depth - 1]
+    path = stack(memory)  # nodes from the root down; in the second half, whether a winner below has changed
+    half = len(path) // 2
+    path[0] = 1
+    path[half] = 0
+    depth = 0
+    while depth >= 0:
+        node = path[depth]
         below = 2 * node
-        if below < size and dues(memory)[base + below] <= clock:
-            stack(memory)[depth] = below
+        if below < size and terms(memory)[base + below].due > clock:
+            below += 1
+        if below < size and terms(memory)[base + below].due <= clock:
             depth += 1
-        elif below + 1 < size and dues(memory)[base + below + 1] <= clock:
-            stack(memory)[depth] = below + 1
-            depth += 1
-        else:
+            path[depth] = below
+            path[half + depth] = 0
+            continue
+        winner = nodes(memory)[base + node]
+        if path[half + depth] or terms(memory)[base + node].own <= clock:
             _judge(memory, 0, stream, base, node)
             memory.steps += 1
-            depth -= 1
+        else:
+            _set_due(memory, base, node)
+        depth -= 1
+        if depth >= 0 and nodes(memory)[base + node] != winner:
+            path[half + depth] = 1
 
 
 @kernel

@@ -103,6 +103,13 @@ TOLL = np.dtype(  # elife: the price of a slot in a pool
     ],
     align=True,
 )
+TERM = np.dtype(  # of an inner node of a kinetic tournament: when it must be looked at again
+    [
+        ("own", "i8"),  # because its loser may overtake its winner
+        ("due", "i8"),  # or something below it
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
     "tolls": TOLL,  # by pool
@@ -119,7 +126,7 @@ ARRAYS: dict[str, Any] = {
     "table": np.int32,  # hash table of keys: one class of the ring, -1 where empty
     "stale_queue": np.int32,  # classes whose price is stale
     "nodes": np.int32,  # tournaments of classes by stream: inner nodes
-    "dues": np.int64,  # by inner node of a kinetic tournament: when it must be looked at again
+    "terms": TERM,  # by inner node of a kinetic tournament
     "stack": np.int32,
     "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
@@ -201,6 +208,6 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, dues, stack,
+    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, terms, stack,
     fresh, waiting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip

@@ -37,8 +37,12 @@ class Fixed(Source):
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
         """The rows' entries in the table, 0 for keys that match nothing."""
-        rates = self.table[np.maximum(batch.key[begin:], 0)]
-        rates[batch.key[begin:] < 0] = 0.0
+        key = batch.key[begin:]
+        unknown = key < 0
+        if not unknown.any():
+            return self.table.take(key, axis=0), len(batch), 1.0
+        rates = self.table.take(np.maximum(key, 0), axis=0)
+        rates[unknown] = 0.0
         return rates, len(batch), 1.0
 
 
