@@ -21,6 +21,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 export UV_PYTHON := $(BIN)/python
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
+export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint format lock bench clean
@@ -61,8 +62,14 @@ lint: setup ## check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint ## lint, then the tests that take seconds
+test: lint kernels ## lint, then the quick tests
 	$(PYTEST) -m "not slow"
+
+# Compiled once, before the workers of the tests would each do it.
+.PHONY: kernels
+kernels: setup
+	@echo 'compiling the kernels (about half a minute, the first time)'
+	@$(BIN)/python -c 'import penstock as ps; ps.simulate(ps.Trace.from_streams(R="ab", S="ba"), window=2, memory=1)'
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then the quick ones without compilation
