@@ -387,9 +387,7 @@ def combined(memory: list[Tuple], arrivals: list[Tuple], n_streams: int) -> Iter
         yield from product(*([x for x in source if x.stream == s] for s, source in enumerate(sources)))
 
 
-def place(
-    rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str, str], batches: Iterable[int] | None
-) -> list[Tuple]:
+def place(rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str, str], batches: Iterable[int] | None) -> list[Tuple]:
     """The rows with their instants and expiries; consecutive rows of one time and one batch are an instant."""
     boundaries = set(batches or ())
     tuples: list[Tuple] = []

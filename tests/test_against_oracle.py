@@ -247,6 +247,17 @@ def test_the_half_life_is_the_longest_window_unless_given(case):
     agree(replace(case, half_life=None))
 
 
+@examples(4)
+@given(cases(policies=("prob", "life"), stats=("whole", "window"), disorder=4), st.integers(-1, 1))
+def test_times_and_lives_beyond_what_floats_can_tell_apart(case, shift):
+    huge = 1 << 52
+    rows = [replace(row, time=row.time * huge + row.time % 3) for row in case.rows]
+    windows = [(kind, length * huge + shift) for kind, length in case.windows]
+    # The stepwise engine has a test of its own for this (test_policies.py).
+    case = replace(case, rows=rows, windows=windows, objective="count")
+    assert case.played() == case.expected()
+
+
 # --------------------------------------------------------------------------------------------------- everything at once
 
 ANYTHING = {
@@ -315,6 +326,13 @@ def test_compiled_and_stepwise_engines_play_a_long_trace_alike(policy, disorder,
     assert compiled.sheds.tolist() == stepwise.sheds.tolist()
     assert sorted(compiled.outputs.tolist()) == sorted(stepwise.outputs.tolist())
     assert compiled.series.tolist() == stepwise.series.tolist()
+
+
+@examples(4)
+@given(cases(n=st.integers(2, 3), windows=BOUNDED | WINDOWS["rows"], memory=memories, switches=SWITCHES, batches=True))
+def test_elife_which_the_oracle_does_not_know_is_the_same_in_both_engines(case):
+    case = replace(case, policy="elife", half_life=1.0)
+    assert case.played() == case.played(stepwise=True)
 
 
 # --------------------------------------------------------------------------------------------------------- exact joins

@@ -245,7 +245,7 @@ def arrivals(times: list[int], streams: str = "") -> ps.Trace:
     return ps.Trace({"stream": names, "time": times, "key": list(range(len(times)))}, streams=("R", "S"))
 
 
-def victims(trace: ps.Trace, *, stepwise: bool, seeds: int = 1500 if COMPILED else 400, **options: Any) -> Counter[tuple[int, ...]]:
+def victims(trace: ps.Trace, *, stepwise: bool, seeds: int = 800 if COMPILED else 400, **options: Any) -> Counter[tuple[int, ...]]:
     """Who is shed, in which order, for each of many seeds."""
     runs = (ps.simulate(trace, policy="rand", seed=s, keep=EVERYTHING, stepwise=stepwise, **options) for s in range(seeds))
     return Counter(tuple(run.sheds.tolist()) for run in runs)

@@ -42,10 +42,7 @@ def emd_by_trial(x, y, distance):
     small_is_x = len(x) <= len(y)
     small, large = (x, y) if small_is_x else (y, x)
     cost = distance if small_is_x else lambda a, b: distance(b, a)
-    return min(
-        sum(cost(a, b) for a, b in zip(small, chosen, strict=True))
-        for chosen in itertools.permutations(large, len(small))
-    )
+    return min(sum(cost(a, b) for a, b in zip(small, chosen, strict=True)) for chosen in itertools.permutations(large, len(small)))
 
 
 def mac_by_trial(x, y, distance):

@@ -183,7 +183,7 @@ FORGOTTEN = -450
 
 
 @pytest.mark.parametrize("half_life", (1.0, 3.0, 10.0))
-@pytest.mark.parametrize("streams", (2, 3))
+@pytest.mark.parametrize("streams", (2, 3, 4))
 @pytest.mark.parametrize("steps", ((0, 1, 1, 3), (0, 1, 40), (1, 2000)), ids=("steady", "with gaps", "over ages"))
 def test_decayed_is_the_sum_of_fading_arrivals(steps, streams, half_life):
     rows = random_rows(4, 80, streams=streams, steps=steps)

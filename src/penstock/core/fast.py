@@ -49,8 +49,11 @@ class FastEngine:
 
     @property
     def structure_bytes(self) -> int:
-        """What the engine's own arrays take, the tuples' own numbers (time, row, expiry, importance, key) included."""
-        return sum(array.nbytes for array in self.arrays.values())
+        """What the engine's own arrays take beside the tuples' numbers: time, row, expiry, stream, key, importance, size."""
+        arrays = self.arrays
+        own = len(arrays["slots"]) * 25 + len(arrays["groups"]) * 8
+        own += sum(len(arrays[name]) * 8 for name in ("ranks", "weights") if len(arrays[name]) > 1)
+        return sum(array.nbytes for array in arrays.values()) - own
 
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""

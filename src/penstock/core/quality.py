@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import routine
 from penstock.core.errors import PenstockError
 
 Results: TypeAlias = "Iterable[Any] | NDArray[Any] | pa.Table"
@@ -231,7 +231,7 @@ def _distances(x: Bag, y: Bag, distance: Distance, work_limit: int) -> Floats:
     return cost
 
 
-@kernel
+@routine
 def _transport(cost: Floats, supply: Ints, demand: Ints) -> Ints:
     """The cheapest whole-numbered flow that empties every row's supply into columns with enough demand in all.
 

@@ -99,7 +99,7 @@ class Trace:
             null |= column.is_null().to_numpy(zero_copy_only=False)
             part = column.dictionary_encode()
             ids = np.asarray(part.indices.fill_null(0)).astype(np.int64)
-            if codes.max(initial=0) * (len(part.dictionary) + 1) > LIMIT:
+            if int(codes.max(initial=0)) * (len(part.dictionary) + 1) > LIMIT:
                 codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
             codes = codes * (len(part.dictionary) + 1) + ids
         if len(self.key_columns) > 1:
@@ -202,7 +202,7 @@ def _times(column: pa.ChunkedArray) -> Ints:
     elif not pa.types.is_integer(column.type):
         raise PenstockError(f"column 'time' must be of an integer or timestamp type, got {column.type}")
     times = whole_numbers(column, "column 'time'")
-    bad = np.flatnonzero(np.abs(times) > LIMIT)
+    bad = np.flatnonzero((times > LIMIT) | (times < -LIMIT))
     if len(bad):
         raise PenstockError(f"column 'time' must stay between -2**60 and 2**60, got {times[bad[0]]} in row {bad[0]}")
     return times

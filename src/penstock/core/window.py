@@ -60,6 +60,8 @@ class Window:
         if spec is None or spec == "none":
             return cls("none")
         if isinstance(spec, Sequence) and not isinstance(spec, str):
+            if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in spec):
+                raise PenstockError(f"{name} over time must be pairs (time, length), got {spec!r}")
             pairs = tuple((whole(at, name), ticks(length, name)) for at, length in spec)
             return cls("schedule", pairs[0][1] if pairs else 0, _rising(pairs, name))
         kind, colon, rest = str(spec).partition(":")

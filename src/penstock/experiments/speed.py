@@ -54,7 +54,7 @@ class Speed:
 
     @property
     def bytes_per_tuple(self) -> float | None:
-        """What the engine's own arrays take per tuple that they were made to hold."""
+        """What the engine's own arrays take, beside the tuples' numbers, per tuple retained."""
         return None if self.structure_bytes is None else self.structure_bytes / self.totals.peak_memory
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.engine import Ranking
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.ranking import FROM_IMPORTANCE, FROM_MATCHES, GAIN_LOSS, MATCHES
 from penstock.core.trace import Floats
@@ -27,6 +28,8 @@ class Dgl(Policy):
     def check(self, problem: Problem) -> None:
         """Gains depend on the life that is left."""
         problem.require_bounded(self.name)
+        if not all(w.bounded for w in problem.windows) and None in (problem.alpha, problem.beta):
+            raise PenstockError("policy 'dgl' needs alpha and beta where a window has no length, got none")
 
     def score(self, view: View) -> Floats:
         """The cumulative score, kept in the memo."""

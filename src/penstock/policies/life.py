@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
 from penstock.core.ranking import LIFE, MATCHES, RATES
-from penstock.core.trace import Floats
+from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 from penstock.policies.base import Policy
 
@@ -24,10 +26,23 @@ class Life(Policy):
 
     def score(self, view: View) -> Floats:
         """Remaining life times p."""
-        return view.remaining * view.p
+        return exact_products(view.remaining, view.p)
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """A kinetic tournament of classes, where the earlier tuple of a class never outlives the later."""
         if problem.priced_by_key and problem.ages_in_order:
             return Ranking(LIFE, MATCHES if problem.stats == "window" else RATES)
         return None
+
+
+def exact_products(life: Ints, p: Floats) -> Floats:
+    """life * p; where whole numbers would be rounded, their ranks instead, which have the same order.
+
+    >>> exact_products(np.array([2**60, 2**60 - 1]), np.array([3.0, 3.0])).tolist()
+    [1.0, 0.0]
+    """
+    product = life * p
+    if np.abs(product).max(initial=0.0) < 2.0**53 or (p != np.floor(p)).any():
+        return product
+    exact = np.array([int(a) * int(x) for a, x in zip(life, p, strict=True)], dtype=object)
+    return np.unique(exact, return_inverse=True)[1].astype(np.float64)
