@@ -35,7 +35,7 @@ from penstock.statistics.table import open_statistics
 
 COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
-NEEDS_BOUND = ("life", "dgl")
+NEEDS_BOUND = ("life", "elife", "dgl")
 ALLOCATIONS = ("variable", "fixed")
 MODELS = ("buffered", "inplace")
 STATS = ("whole", "window", "decayed", "given")

@@ -340,7 +340,7 @@ def test_the_default_objective_depends_on_the_trace():
 def test_an_objective_that_is_none_is_refused():
     with refused(r"objective must be one of count, min, max, sum, product, avg, got 'mni' \(did you mean 'min'\?\)"):
         ps.simulate(trace(), window=2, memory=2, objective="mni")
-    with refused("objective must return a number, got 'much'"):
+    with refused("objective must return a number.*, got 'much'"):
         ps.exact(trace(), window=9, objective=lambda members: "much")
 
 

@@ -122,7 +122,7 @@ def simulate(
         which = "1 row is earlier than the row before it"
         if rows.n_backwards > 1:
             which = f"{rows.n_backwards:,} rows are earlier than the row before them"
-        note(f"{which}; rows are played as they come, and with --clock {clock} what has expired by then is missed")
+        note(f"{which}; rows are played as they come, and with --clock {clock} what has expired by then may be missed")
     if as_json:
         print_json([run.summary() | _recall(run, whole) for run in runs])
     else:

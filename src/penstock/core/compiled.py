@@ -19,37 +19,17 @@ def kernel(function: F) -> F:
     Without arrays to own there are no reference counts to keep: the state of an engine is some twenty arrays, and counting
     them at every call made the loop forty times slower (docs/decisions/0003).
 
-    >>> @kernel
-    ... def twice(x):
-    ...     return 2 * x
-    >>> twice(21)
-    42
     """
     return _compile(function, _nrt=False)
 
 
 def inlined(function: F) -> F:
-    """Compile a small `kernel` into its callers.
-
-    >>> @inlined
-    ... def half(x):
-    ...     return x / 2
-    >>> half(3)
-    1.5
-    """
+    """Compile a small `kernel` into its callers."""
     return _compile(function, _nrt=False, forceinline=True)
 
 
 def routine(function: F) -> F:
-    """Compile `function`, which may make arrays.
-
-    >>> import numpy as np
-    >>> @routine
-    ... def zeros(n):
-    ...     return np.zeros(n)
-    >>> zeros(2).tolist()
-    [0.0, 0.0]
-    """
+    """Compile `function`, which may make arrays."""
     return _compile(function)
 
 

@@ -56,8 +56,8 @@ class Policy(Protocol):
 class Statistics(Protocol):
     """Where probabilities come from."""
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
-        """For rows from `begin`: each key's rate in every stream; the row before which these end; a factor for all earlier rates."""
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
+        """For rows from `begin`: each key's rate in every stream; the row before which these end; the half-lives by which earlier ones have aged."""
 
     def units(self) -> tuple[int, float, int]:
         """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""

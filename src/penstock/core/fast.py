@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,11 @@ class FastEngine:
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot."""
-        with np.load(io.BytesIO(state), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        try:
+            with np.load(io.BytesIO(state), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (EOFError, ValueError, OSError, zipfile.BadZipFile):
+            raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes that are none") from None
         self.statistics.restore(_part(arrays, "statistics."))
         origin = int(arrays["origin"][0])
         self.origin = None if origin == NEVER else origin
@@ -135,12 +139,12 @@ class FastEngine:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
         if self.ranking.prices != RATES:
             return columns, len(batch)
-        rates, stop, factor = self.statistics.rates(batch, begin)
-        if factor != 1.0:
-            scale = factor ** (self.problem.n_streams - 1)
+        rates, stop, steps = self.statistics.rates(batch, begin)
+        if steps:
+            shift = -steps * (self.problem.n_streams - 1)
             for name in ("price", "worth", "tie"):
-                self.arrays["groups"][name] *= scale
-            self.arrays["tolls"]["used"] *= scale
+                self.arrays["groups"][name] = np.ldexp(self.arrays["groups"][name], shift)
+            self.arrays["tolls"]["used"] = np.ldexp(self.arrays["tolls"]["used"], shift)
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
             return columns._replace(rates=rates), stop
@@ -227,7 +231,7 @@ def _allocate(
     tolls["used"] = np.inf
     tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
     for which in range(len(tolls)):
-        tolls["leader"][which] = leader(problem, which)
+        tolls["leader"][which] = problem.leader(which)
     memory = attach(arrays)
     memory.now = -NEVER
     memory.straggling = straggling
@@ -298,12 +302,6 @@ def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: 
 def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
     """Whether expiries never fall along the rows of each stream."""
     return all((np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings))
-
-
-def leader(problem: Problem, which: int) -> int:
-    """The stream of a pool with the longest window."""
-    mine = [stream for stream, pool in enumerate(problem.budget.pool) if pool == which]
-    return max(mine, key=lambda stream: (problem.windows[stream].length, -stream))
 
 
 def _with_room(logs: Logs) -> Logs:

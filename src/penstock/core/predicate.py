@@ -72,8 +72,11 @@ class Predicate:
             cells = [[bool(self.function(_key(a), _key(b))) for b in high] for a in low]
             return np.array(cells, dtype=bool).reshape(len(low), len(high))
         if self.name == "eps":
-            difference = low[:, None, :].astype(np.float64) - high[None, :, :]
-            distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference**2).sum(axis=2))
+            exact = (
+                low.dtype.kind == "i" and high.dtype.kind == "i" and max(np.abs(low).max(initial=0), np.abs(high).max(initial=0)) < 2**62
+            )
+            difference = (low if exact else low.astype(np.float64))[:, None, :] - high[None, :, :]
+            distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference.astype(np.float64) ** 2).sum(axis=2))
             return np.asarray(distance <= self.epsilon)
         if low.shape[1:] != (1,):
             raise PenstockError(f"predicate {self.name!r} compares one key column, got {low.shape[1]}")

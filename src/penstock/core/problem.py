@@ -136,6 +136,11 @@ class Problem:
         """The reading chosen for one of `SWITCHES`."""
         return self.switches.get(name, SWITCHES[name][0])
 
+    def leader(self, which: int) -> int:
+        """The stream of a pool with the longest window."""
+        mine = [stream for stream, pool in enumerate(self.budget.pool) if pool == which]
+        return max(mine, key=lambda stream: (self.windows[stream].length, -stream))
+
     def require_bounded(self, policy: str) -> None:
         """Refuse a policy that needs to know when tuples leave."""
         for name, window in zip(self.streams, self.windows, strict=True):

@@ -26,6 +26,7 @@ class JoinRun:
     seconds: float
     outputs: Ints | None = None  # one line per output: time, then the row of each stream's member
     sheds: Ints | None = None  # rows, in the order in which they were shed
+    expired: Ints | None = None  # rows, in the order in which they expired
     memory_log: list[tuple[int, Ints]] | None = None  # after each instant: its time, the rows retained
     series: Ints | None = None  # after each instant: its time, tuples held per stream
 

@@ -114,6 +114,8 @@ class Trace:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_floating(column.type):
+            if (pc.max(pc.abs(column)).as_py() or 0.0) >= 2.0**53:
+                raise PenstockError(f"key column {name!r} has numbers beyond 2**53 that floating point cannot tell apart; write it as text")
             column = pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
         return column
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +50,12 @@ class Objective:
             return float(finish(self.code, folded, len(importances)))
         value = self.function(importances)
         try:
-            return float(value)
+            number = float(value)
         except (TypeError, ValueError):
-            raise PenstockError(f"objective must return a number, got {value!r}") from None
+            number = math.nan
+        if math.isnan(number):
+            raise PenstockError(f"objective must return a number for a list of importances, got {value!r}")
+        return number
 
     def pairs(self, low: Floats, high: Floats) -> Floats:
         """The values of pairs, broadcast; `low` from the stream of the lower position."""

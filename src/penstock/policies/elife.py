@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.engine import Ranking
-from penstock.core.fast import leader
 from penstock.core.problem import Problem
 from penstock.core.ranking import MATCHES, RATES, STAY
 from penstock.core.rounding import rounded
@@ -41,7 +40,7 @@ class Elife(Policy):
     >>> from penstock import generate, simulate
     >>> trace = generate(2000, keys=50, skew=1.0, seed=1)
     >>> [simulate(trace, window=200, memory=100, policy=p, start=400).n_output for p in ("life", "elife")]
-    [10364, 11280]
+    [5726, 6413]
     """
 
     name = "elife"
@@ -88,7 +87,7 @@ class Elife(Policy):
         return None
 
     def _pool(self, view: View, which: int) -> tuple[Toll, int, float]:
-        stream = leader(view.problem, which)
+        stream = view.problem.leader(which)
         return self.tolls.setdefault(which, Toll()), int(view.clock[stream]), float(view.problem.windows[stream].length)
 
     def _in_use(self, view: View, which: int) -> float:

@@ -20,7 +20,7 @@ class Prob(Policy):
     >>> from penstock.core.trace import Trace
     >>> trace = Trace.from_streams(R="abaa", S="baba")
     >>> simulate(trace, window=3, memory=2, policy="prob").n_output
-    3
+    7
     """
 
     name = "prob"

@@ -31,6 +31,8 @@ def open_policy(spec: Any, problem: Problem) -> Policy:
     """
     if isinstance(spec, str):
         policy = POLICIES[choose("policy", spec, POLICIES)]()
+    elif isinstance(spec, type):
+        raise PenstockError(f"policy must be an object, got the class {spec.__name__}: write {spec.__name__}()")
     elif isinstance(spec, Policy):
         policy = spec
     elif callable(getattr(spec, "score", None)):

@@ -14,7 +14,7 @@ from penstock.core.view import View
 class Source:
     """A source of probabilities (`penstock.core.engine.Statistics`)."""
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
 

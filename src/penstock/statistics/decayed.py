@@ -7,7 +7,6 @@ divides every sum by the same power of two, exactly; sums that vanish with it ar
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,15 @@ from penstock.core.trace import Floats, Ints
 from penstock.core.view import View, match
 from penstock.statistics.base import Source
 
-_MOVE, _LIMIT = 512, 960  # exponents: the origin moves beyond the first, and no segment of rows passes the second
+_MOVE, _LIMIT = 512, 960  # exponents of a price: the origin moves beyond the first, and no segment of rows passes the second
 
 
 class Forward:
     """The clock of forward weights: exponents relative to an origin that moves by whole half-lives."""
 
-    def __init__(self, half_life: float) -> None:
+    def __init__(self, half_life: float, streams: int) -> None:
         self.half_life = half_life
+        self.factors = streams - 1  # a price is the product of so many rates
         self.origin: int | None = None
         self.moved = 0
 
@@ -39,17 +39,16 @@ class Forward:
             self.origin = int(time[0])
         return (time - self.origin) / self.half_life - self.moved
 
-    def segment(self, time: Ints) -> tuple[int, float]:
-        """How many rows can be weighed before the origin must move, and the factor of a move that is due now."""
+    def segment(self, time: Ints) -> tuple[int, int]:
+        """How many rows can be weighed before the origin must move, and by how many half-lives it has just moved."""
         exponents = self.exponents(time)
-        factor = 1.0
-        if exponents[0] > _MOVE:
+        steps = 0
+        if exponents[0] * self.factors > _MOVE:
             steps = int(exponents[0])
             self.moved += steps
-            factor = math.ldexp(1.0, -steps)
             exponents = exponents - steps
-        beyond = np.flatnonzero(exponents > _LIMIT)
-        return (int(beyond[0]) if len(beyond) else len(time)), factor
+        beyond = np.flatnonzero(exponents * self.factors > _LIMIT)
+        return (int(beyond[0]) if len(beyond) else len(time)), steps
 
     def snapshot(self) -> dict[str, Any]:
         """The position of the clock."""
@@ -72,16 +71,16 @@ class Decayed(Source):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.forward = Forward(problem.ageing())
+        self.forward = Forward(problem.ageing(), problem.n_streams)
         self.known = np.full(64, -1, dtype=np.int64)
         self.sums = np.zeros((64, problem.n_streams))
         self.history: list[tuple[NDArray[Any], ...]] = []
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """The decayed count of each row's key in each stream, its instant included, in forward weights."""
-        span, factor = self.forward.segment(batch.time[begin:])
-        if factor != 1.0:
-            self.sums *= factor
+        span, steps = self.forward.segment(batch.time[begin:])
+        if steps:
+            self.sums = np.ldexp(self.sums, -steps)
             self._resize(len(self.known))
         stop = begin + span
         weight = np.exp2(self.forward.exponents(batch.time[begin:stop]))
@@ -92,7 +91,7 @@ class Decayed(Source):
             at = _count(self.known, self.sums, batch.stream[part], batch.time[part], batch.key[part], weight, rates, at)
             if at < span:
                 self._resize(2 * len(self.known))
-        return rates, stop, factor
+        return rates, stop, steps
 
     def units(self) -> tuple[int, float, int]:
         """The clock of the forward weights."""
@@ -101,10 +100,10 @@ class Decayed(Source):
     def arrive(self, view: View) -> None:
         """Weigh the arrivals, and add them to the sums of the candidates that they match."""
         new = np.flatnonzero(view.new)
-        _, factor = self.forward.segment(view.time[new])
-        if factor != 1.0:
-            view.rates *= factor
-            self.history = [(*columns[:-1], columns[-1] * factor) for columns in self.history]
+        _, steps = self.forward.segment(view.time[new])
+        if steps:
+            view.rates[:] = np.ldexp(view.rates, -steps)
+            self.history = [(*columns[:-1], np.ldexp(columns[-1], -steps)) for columns in self.history]
         weight = np.exp2(self.forward.exponents(view.time[new]))
         self.history.append((view.stream[new], view.key[new], view.values[new], view.importance[new], weight))
         old = np.flatnonzero(~view.new)

@@ -35,15 +35,15 @@ class Fixed(Source):
     def __init__(self, table: Floats) -> None:
         self.table = table
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """The rows' entries in the table, 0 for keys that match nothing."""
         key = batch.key[begin:]
         unknown = key < 0
         if not unknown.any():
-            return self.table.take(key, axis=0), len(batch), 1.0
+            return self.table.take(key, axis=0), len(batch), 0
         rates = self.table.take(np.maximum(key, 0), axis=0)
         rates[unknown] = 0.0
-        return rates, len(batch), 1.0
+        return rates, len(batch), 0
 
 
 def whole_table(problem: Problem, stream: Ints, key: Ints) -> Floats:

@@ -35,19 +35,19 @@ class Sketch(Source):
 
     def __init__(self, problem: Problem, *, width: int = 1 << 14, depth: int = 4) -> None:
         self.problem = problem
-        self.forward = Forward(problem.ageing())
+        self.forward = Forward(problem.ageing(), problem.n_streams)
         self.hashes = np.random.default_rng(problem.seed).integers(1, _PRIME, size=(depth, 2))
         self.table = np.zeros((2, problem.n_streams, depth, width))  # weights; weights times importance
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, float]:
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """The estimated decayed count of each row's key in each stream, its instant included, in forward weights."""
-        span, factor = self.forward.segment(batch.time[begin:])
-        self.table *= factor
+        span, steps = self.forward.segment(batch.time[begin:])
+        self._move(steps)
         part = slice(begin, begin + span)
         weight = np.exp2(self.forward.exponents(batch.time[part]))
         rates = np.zeros((span, self.problem.n_streams))
         _count(self.table[0], self.hashes, batch.stream[part], batch.time[part], batch.key[part], weight, rates)
-        return rates, begin + span, factor
+        return rates, begin + span, steps
 
     def units(self) -> tuple[int, float, int]:
         """The clock of the forward weights."""
@@ -57,8 +57,8 @@ class Sketch(Source):
         """Weigh the arrivals."""
         new = np.flatnonzero(view.new & (view.key >= 0))
         if len(new):
-            _, factor = self.forward.segment(view.time[new])
-            self.table *= factor
+            _, steps = self.forward.segment(view.time[new])
+            self._move(steps)
             weight = np.exp2(self.forward.exponents(view.time[new]))
             _add(self.table[0], self.hashes, view.stream[new], view.key[new], weight)
             _add(self.table[1], self.hashes, view.stream[new], view.key[new], weight * view.importance[new])
@@ -80,6 +80,11 @@ class Sketch(Source):
                     worth = self.problem.objective.pairs(*(pair if i < j else pair[::-1]))
                 out[mine] *= count * worth
         return out
+
+    def _move(self, steps: int) -> None:
+        """The origin of the weights has moved."""
+        if steps:
+            self.table = np.ldexp(self.table, -steps)
 
     def snapshot(self) -> dict[str, Any]:
         """The table, and the clock."""
