@@ -68,7 +68,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 each_policy = pytest.mark.parametrize("policy", POLICIES)
 # Without compilation every second setting must do.
-each_setting = pytest.mark.parametrize("setting", list(SETTINGS)[0 if COMPILED else 1 :: 1 if COMPILED else 2])
+each_setting = pytest.mark.parametrize("setting", list(SETTINGS) if COMPILED else list(SETTINGS)[1::2])
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
 
 

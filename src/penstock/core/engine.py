@@ -57,7 +57,7 @@ class Statistics(Protocol):
     """Where probabilities come from."""
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
-        """For rows from `begin`: each key's rate in every stream; the row before which these end; the half-lives by which earlier ones have aged."""
+        """For rows from `begin`: each key's rate in every stream; where these end; the half-lives by which earlier ones have aged."""
 
     def units(self) -> tuple[int, float, int]:
         """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""
