@@ -21,6 +21,7 @@ from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
 
+_LINE = 64  # bytes of a cache line
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -209,7 +210,7 @@ def _allocate(
         "fresh": fresh,
         "waiting": 4 * PATIENCE * n,
     }
-    arrays: dict[str, Any] = {name: np.zeros(sizes[name], dtype=dtype) for name, dtype in ARRAYS.items()}
+    arrays = _in_one_block(sizes)
     for name in ("table", "nodes"):
         arrays[name][:] = -1
     for name in ("own", "due"):
@@ -250,6 +251,19 @@ def _allocate(
     memory.value_of_one = problem.objective.of([1.0] * n)
     memory.start = problem.start
     return arrays, memory
+
+
+def _in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
+    """Arrays of zeros, each at the start of a cache line, in one block: large enough for large pages where the machine has them."""
+    begins, end = {}, 0
+    for name, dtype in ARRAYS.items():
+        begins[name] = end
+        end += -(-sizes[name] * np.dtype(dtype).itemsize // _LINE) * _LINE
+    block = np.zeros(end + _LINE, dtype=np.uint8)
+    start = -block.ctypes.data % _LINE
+    return {
+        name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()
+    }
 
 
 _SLOT = ("time", "row", "expiry", "stream", "ground")
@@ -317,8 +331,12 @@ def _with_room(logs: Logs) -> Logs:
 
 def _instant_size(time: Ints, begin: int) -> int:
     """How many rows the instant that begins at row `begin` has."""
-    later = np.flatnonzero(time[begin:] != time[begin])
-    return int(later[0]) if len(later) else len(time) - begin
+    end, span = begin + 1, 64
+    while end < len(time) and time[end] == time[begin]:
+        same = time[end : end + span] == time[begin]
+        end += len(same) if same.all() else int(same.argmin())
+        span *= 2
+    return end - begin
 
 
 def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
