@@ -35,6 +35,28 @@ class Ranking:
     column: Callable[[Batch, int], Floats] | None = None  # the fixed score of each row, given the first time of the run
 
 
+@dataclass(frozen=True)
+class Bands:
+    """Prices that never change: equal prices of one stream have one number."""
+
+    number: Ints  # by key and stream; the last row is for keys that match nothing
+    price: Floats  # by number; rising within a stream
+    stream: Ints  # by number; rising
+
+    def of(self, batch: Batch) -> Ints:
+        """The number of each row."""
+        return self.number[np.where(batch.key < 0, len(self.number) - 1, batch.key), batch.stream]
+
+    def priced(self, stream: Ints, price: Floats) -> Ints:
+        """The numbers of these prices."""
+        out = np.empty(len(price), dtype=np.int64)
+        for number in np.unique(stream):
+            mine = stream == number
+            begin, end = np.searchsorted(self.stream, [number, number + 1])
+            out[mine] = begin + np.searchsorted(self.price[begin:end], price[mine])
+        return out
+
+
 class Policy(Protocol):
     """Decides who leaves. `score` is its definition; `ranking` says how the compiled engine may do the same faster."""
 
@@ -58,6 +80,9 @@ class Statistics(Protocol):
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """For rows from `begin`: each key's rate in every stream; where these end; the half-lives by which earlier ones have aged."""
+
+    def bands(self) -> Bands | None:
+        """The prices of every key in every stream, where they never change; None where they may."""
 
     def units(self) -> tuple[int, float, int]:
         """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""

@@ -10,18 +10,20 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Keep, Played, Progress, Ranking, Statistics, Totals
+from penstock.core.engine import Bands, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.passage import regroup
 from penstock.core.play import Columns, Logs, play
 from penstock.core.problem import Problem
-from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, PATIENCE, RATES, SCORE, STAY, rebuild
+from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
+from penstock.core.tournament import BLOCK, EMPTY, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
 
 _LINE = 64  # bytes of a cache line
+_FEW = 1024  # bands
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -30,11 +32,19 @@ class FastEngine:
 
     def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
-        self.arrays, self.memory = _allocate(problem, ranking, slots=64, groups=64)
+        self.bands = self._find_bands()
+        self.arrays, self.memory = _allocate(problem, ranking, self.bands, slots=64, groups=64)
         self.origin: int | None = None
         seeds = np.random.SeedSequence(problem.seed).generate_state(2)
         self.memory.random1 = 1 + int(seeds[0]) % 2147483561
         self.memory.random2 = 1 + int(seeds[1]) % 2147483397
+
+    def _find_bands(self) -> Bands | None:
+        """The bands, where prices never change and there are few of them."""
+        if self.ranking.prices != RATES:
+            return None
+        found = self.statistics.bands()
+        return found if found is not None and len(found.price) <= max(_FEW, self.problem.budget.most // 4) else None
 
     @property
     def totals(self) -> Totals:
@@ -102,7 +112,7 @@ class FastEngine:
         part = _part(arrays, "memory.")
         live = max(64, len(part["time"]))
         straggling = bool(part["straggling"])
-        self.arrays, self.memory = _import(self.problem, self.ranking, part, slots=live, groups=live, straggling=straggling)
+        self.arrays, self.memory = _import(self.problem, self.ranking, self.bands, part, slots=live, groups=live, straggling=straggling)
 
     def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
@@ -114,6 +124,7 @@ class FastEngine:
         problem, ranking = self.problem, self.ranking
         if self.origin is None and len(batch):
             self.origin = int(batch.time[0])
+            self.memory.dawn = self.origin
         check_order(problem, batch.time, int(self.memory.now))
         expiry = expiries(
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrays["lanes"]["arrivals"],
@@ -134,18 +145,18 @@ class FastEngine:
             score=one if column is None else column(batch, self.origin or 0),
             weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
             rates=np.empty((1, problem.n_streams)),
+            band=np.empty(1, np.int64) if self.bands is None else self.bands.of(batch),
         )
 
     def _price(self, batch: Batch, columns: Columns, begin: int) -> tuple[Columns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
-        if self.ranking.prices != RATES:
+        if self.ranking.prices != RATES or self.memory.banded:
             return columns, len(batch)
         rates, stop, steps = self.statistics.rates(batch, begin)
         if steps:
             shift = -steps * (self.problem.n_streams - 1)
-            for name in ("price", "worth", "tie"):
-                self.arrays["groups"][name] = np.ldexp(self.arrays["groups"][name], shift)
-            self.arrays["tolls"]["used"] = np.ldexp(self.arrays["tolls"]["used"], shift)
+            for array, name in (("groups", "price"), ("entries", "worth"), ("tolls", "used")):
+                self.arrays[array][name] = np.ldexp(self.arrays[array][name], shift)
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
             return columns._replace(rates=rates), stop
@@ -165,11 +176,11 @@ class FastEngine:
             sizes["slots"] = max(needed, min(2 * sizes["slots"], limit))
         needed = int(memory.live_groups) + arrivals
         if sizes["groups"] < needed:
-            sizes["groups"] = max(needed, min(sizes["groups"] * 3 // 2, sizes["slots"]))
+            sizes["groups"] = max(needed, min(sizes["groups"] * 3 // 2, (sizes["groups"] + sizes["slots"]) // 2))
         sizes["fresh"] = max(sizes["fresh"], arrivals)
         if sizes != old or straggling != bool(memory.straggling):
             state = _export(memory, arrays)
-            self.arrays, self.memory = _import(self.problem, self.ranking, state, **sizes, straggling=straggling)
+            self.arrays, self.memory = _import(self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling)
 
 
 def check_order(problem: Problem, time: Ints, now: int) -> None:
@@ -183,12 +194,18 @@ def check_order(problem: Problem, time: Ints, now: int) -> None:
 
 
 def _allocate(
-    problem: Problem, ranking: Ranking, *, slots: int, groups: int, fresh: int = 64, straggling: bool = False
+    problem: Problem, ranking: Ranking, bands: Bands | None, *, slots: int, groups: int, fresh: int = 64, straggling: bool = False
 ) -> tuple[dict[str, Any], Memory]:
     """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
     n, kind = problem.n_streams, ranking.kind
     levels = 2 if kind == GAIN_LOSS else 1
-    groups = max(2, groups)
+    tree = _trees(problem, ranking)
+    if straggling:
+        bands = None  # late tuples would have far to go
+    leaves, inner = shape(groups if bands is None else len(bands.price))
+    nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
+    kinetic = kind in (LIFE, STAY)
+    planes = max(tree) + 1 if kinetic else levels
     sizes = {
         "lanes": n,
         "tolls": problem.budget.caps.shape[1],
@@ -201,26 +218,31 @@ def _allocate(
         "stragglers": slots if straggling else 1,
         "draws": slots * n if kind == DRAW else 1,
         "groups": groups,
-        "losses": groups if kind == GAIN_LOSS else 1,
+        "bands": 1 if bands is None else len(bands.price),
+        "ladder": 1 if bands is None else slots,
+        "floors": groups if kind == GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
-        "stale_queue": groups if ranking.prices == MATCHES else 1,
-        "nodes": levels * n * groups if kind > DRAW else 1,
-        "terms": n * groups if kind in (LIFE, STAY) else 1,
+        "stale_queue": 64 + groups // 16 if ranking.prices == MATCHES else 1,
+        "entries": planes * leaves + levels * nodes if kind > DRAW else 1,
+        "moments": planes * leaves + nodes if kinetic else 1,
+        "owns": nodes if kinetic else 1,
+        "dues": nodes if kinetic else 1,
         "stack": 128,
         "fresh": fresh,
         "waiting": 4 * PATIENCE * n,
     }
     arrays = _in_one_block(sizes)
-    for name in ("table", "nodes"):
+    for name in ("table", "floors"):
         arrays[name][:] = -1
-    for name in ("own", "due"):
-        arrays["terms"][name] = NEVER
+    for name in ("owns", "dues"):
+        arrays[name][:] = NEVER
+    arrays["entries"]["group"] = -1
+    arrays["entries"]["worth"] = EMPTY if kinetic else np.inf
+    arrays["moments"][:] = NEVER
     arrays["slots"]["after"] = np.arange(1, slots + 1)
     arrays["groups"]["head"] = np.arange(1, groups + 1)
     for name in ("tail", "top", "kin"):
         arrays["groups"][name] = -1
-    for name in ("floor", "gained"):
-        arrays["losses"][name] = -1
     lanes = arrays["lanes"]
     lanes["seen"] = lanes["ceiling"] = -NEVER
     lanes["oldest"] = lanes["newest"] = -1
@@ -228,13 +250,20 @@ def _allocate(
     lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
     lanes["lateness"] = problem.lateness
     lanes["pool"] = problem.budget.pool
+    lanes["tree"] = tree
+    lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
     tolls = arrays["tolls"]
     tolls["used"] = np.inf
     tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
     for which in range(len(tolls)):
         tolls["leader"][which] = problem.leader(which)
+    if bands is not None:
+        arrays["bands"]["price"], arrays["bands"]["stream"] = bands.price, bands.stream
+        arrays["bands"]["head"] = arrays["bands"]["tail"] = -1
     memory = attach(arrays)
+    memory.banded = bands is not None
     memory.now = -NEVER
+    memory.levels, memory.planes, memory.trees, memory.leaves, memory.inner = levels, planes, max(tree) + 1, leaves, inner
     memory.straggling = straggling
     memory.streams, memory.kind, memory.prices = n, kind, ranking.prices
     memory.first_score, memory.tied = ranking.first_score, ranking.ties
@@ -253,6 +282,17 @@ def _allocate(
     return arrays, memory
 
 
+def _trees(problem: Problem, ranking: Ranking) -> list[int]:
+    """The tournament of each stream: one per pool, unless its streams lose at different rates or count time differently."""
+    found: dict[tuple[int, float, int], int] = {}
+    out = []
+    for stream, window in enumerate(problem.windows):
+        loses = float(window.length) if ranking.kind == GAIN_LOSS and problem.beta is None else 0.0
+        clock = stream if ranking.kind in (LIFE, STAY) and window.kind == "rows" else -1
+        out.append(found.setdefault((int(problem.budget.pool[stream]), loses, clock), len(found)))
+    return out
+
+
 def _in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
     """Arrays of zeros, each at the start of a cache line, in one block: large enough for large pages where the machine has them."""
     begins, end = {}, 0
@@ -261,9 +301,7 @@ def _in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
         end += -(-sizes[name] * np.dtype(dtype).itemsize // _LINE) * _LINE
     block = np.zeros(end + _LINE, dtype=np.uint8)
     start = -block.ctypes.data % _LINE
-    return {
-        name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()
-    }
+    return {name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()}
 
 
 _SLOT = ("time", "row", "expiry", "stream", "ground")
@@ -284,15 +322,15 @@ def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
         if len(arrays[name]) == len(arrays["slots"]):
             state[name] = arrays[name][live]
     state["key"] = arrays["groups"]["key"][group]
-    state["price"] = arrays["groups"]["price"][group]
+    state["price"] = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][group]
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
     return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
 
 
-def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: Any) -> tuple[dict[str, Any], Memory]:
+def _import(problem: Problem, ranking: Ranking, bands: Bands | None, state: dict[str, Any], **sizes: Any) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
-    arrays, memory = _allocate(problem, ranking, **sizes)
+    arrays, memory = _allocate(problem, ranking, bands, **sizes)
     where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
     arrays["slots"]["ground"][where] = state["ground"]
     for name in _RANK:
@@ -302,6 +340,8 @@ def _import(problem: Problem, ranking: Ranking, state: dict[str, Any], **sizes: 
         if name in state:
             arrays[name][where] = state[name]
     arrays["groups"]["price"][arrays["slots"]["group"][where]] = state["price"]
+    if bands is not None and memory.banded:
+        arrays["ladder"]["band"][where] = bands.priced(state["stream"], state["price"])
     for name in _LANE:
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:

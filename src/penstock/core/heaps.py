@@ -1,20 +1,80 @@
-"""The order inside a class: a pairing heap by (score, importance, time, row), threaded through the slots.
+"""The order inside a class by (score, importance, time, row): a run as long as that is the order of arrival, then a pairing heap.
 
-Fredman, Sedgewick, Sleator and Tarjan 1986: insertion in O(1), removal in O(log n) amortised, no memory beside three links per tuple.
+A *run* is the beginning of the class chain (memory.py), up to `top`; what follows in the chain has not been scored yet. The first
+tuple that comes out of order turns it into a heap, until the class is empty.
+
+Pairing heaps (Fredman, Sedgewick, Sleator and Tarjan 1986): insertion in O(1), removal in O(log n) amortised, no memory beside three
+links per tuple.
 """
 
 from __future__ import annotations
 
-from penstock.core.compiled import kernel
-from penstock.core.ranking import root_of
-from penstock.core.state import Memory, groups, losses, ranks, slots
+from penstock.core.compiled import inlined, kernel
+from penstock.core.ranking import GAIN_LOSS
+from penstock.core.state import Memory, floors, groups, ranks, slots
+
+
+@inlined
+def join_class(memory: Memory, level: int, group: int, slot: int) -> None:
+    """Take a scored tuple into the order of its class."""
+    if not groups(memory)[group].heaped and memory.kind < GAIN_LOSS:
+        last = groups(memory)[group].top
+        if slots(memory)[slot].before == last and (last < 0 or not _sooner(memory, slot, last)):
+            groups(memory)[group].top = slot
+            return
+        make_heap(memory, group)
+    heap_insert(memory, level, group, slot)
+
+
+@inlined
+def leave_class(memory: Memory, level: int, group: int, slot: int) -> None:
+    """Take a tuple out of the order of its class, before it is unlinked."""
+    if groups(memory)[group].heaped or memory.kind == GAIN_LOSS:
+        heap_remove(memory, level, group, slot)
+    elif groups(memory)[group].top == slot:
+        groups(memory)[group].top = slots(memory)[slot].before
+
+
+@kernel
+def make_heap(memory: Memory, group: int) -> None:
+    """Turn the run of a class into a heap; `dgl` has no runs."""
+    if groups(memory)[group].heaped or memory.kind == GAIN_LOSS:
+        return
+    last = groups(memory)[group].top
+    slot = groups(memory)[group].head
+    groups(memory)[group].heaped = 1
+    groups(memory)[group].top = -1
+    while last >= 0:
+        heap_insert(memory, 0, group, slot)
+        if slot == last:
+            return
+        slot = slots(memory)[slot].after
+
+
+@kernel
+def order_class(memory: Memory, group: int) -> None:
+    """Order a class anew whose tuples have all been scored: as a run if they are one."""
+    slot = groups(memory)[group].head
+    groups(memory)[group].top = groups(memory)[group].tail
+    while slots(memory)[slot].after >= 0:
+        following = slots(memory)[slot].after
+        if _sooner(memory, following, slot):
+            make_heap(memory, group)
+            return
+        slot = following
+
+
+@inlined
+def root_of(memory: Memory, level: int, group: int) -> int:
+    """The root of a class's heap: of the tuples above zero (level 0) or of those at the floor (level 1)."""
+    return int(floors(memory)[group] if level else groups(memory)[group].top)
 
 
 @kernel
 def set_root(memory: Memory, level: int, group: int, slot: int) -> None:
     """Change the root of a class's heap."""
     if level:
-        losses(memory)[group].floor = slot
+        floors(memory)[group] = slot
     else:
         groups(memory)[group].top = slot
 
@@ -22,11 +82,16 @@ def set_root(memory: Memory, level: int, group: int, slot: int) -> None:
 @kernel
 def heap_insert(memory: Memory, level: int, group: int, slot: int) -> None:
     """Put a tuple into the heap of its class."""
+    set_root(memory, level, group, with_one_more(memory, root_of(memory, level, group), slot))
+
+
+@inlined
+def with_one_more(memory: Memory, root: int, slot: int) -> int:
+    """The root of a heap after a tuple has come in; `root` is -1 if it was empty."""
     ranks(memory)[slot].child = -1
     ranks(memory)[slot].sibling = -1
     ranks(memory)[slot].parent = -1
-    root = root_of(memory, level, group)
-    set_root(memory, level, group, slot if root < 0 else _meld(memory, root, slot))
+    return slot if root < 0 else _meld(memory, root, slot)
 
 
 @kernel
@@ -50,7 +115,7 @@ def heap_remove(memory: Memory, level: int, group: int, slot: int) -> None:
         set_root(memory, level, group, _meld(memory, root, rest))
 
 
-@kernel
+@inlined
 def _sooner(memory: Memory, u: int, v: int) -> bool:
     if ranks(memory)[u].score != ranks(memory)[v].score:
         return bool(ranks(memory)[u].score < ranks(memory)[v].score)
@@ -61,7 +126,7 @@ def _sooner(memory: Memory, u: int, v: int) -> bool:
     return bool(slots(memory)[u].row < slots(memory)[v].row)
 
 
-@kernel
+@inlined
 def _meld(memory: Memory, u: int, v: int) -> int:
     memory.steps += 1
     if _sooner(memory, v, u):

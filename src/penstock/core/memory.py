@@ -33,7 +33,7 @@ def place_of(size: int, key: int) -> int:
 @inlined
 def find_ring(memory: Memory, key: int) -> int:
     """A class with this key, of whatever stream; -1 if there is none."""
-    size = len(table(memory))
+    size = memory.table_size
     at = place_of(size, key)
     while table(memory)[at] >= 0:
         if groups(memory)[table(memory)[at]].key == key:
@@ -67,12 +67,13 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     groups(memory)[group].key = key
     groups(memory)[group].stream = stream
     groups(memory)[group].head = -1
+    groups(memory)[group].heaped = 0
     if ring >= 0:
         groups(memory)[group].kin = groups(memory)[ring].kin
         groups(memory)[ring].kin = group
         return int(group)
     groups(memory)[group].kin = group
-    size = len(table(memory))
+    size = memory.table_size
     at = place_of(size, key)
     while table(memory)[at] >= 0:
         at = (at + 1) & (size - 1)
@@ -83,7 +84,7 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
 @kernel
 def release_class(memory: Memory, group: int) -> None:
     """Forget a class that has no tuple left, and its key with its last class (the hash table closes the gap)."""
-    size = len(table(memory))
+    size = memory.table_size
     key = groups(memory)[group].key
     at = place_of(size, key)
     while groups(memory)[table(memory)[at]].key != key:
@@ -228,7 +229,7 @@ def live_slots(memory: Memory) -> Ints:
     """The slots of all retained tuples, stream by stream in order of arrival."""
     found = np.empty(memory.live, dtype=np.int64)
     at = 0
-    for stream in range(len(lanes(memory))):
+    for stream in range(memory.lanes_size):
         slot = lanes(memory)[stream].oldest
         while slot >= 0:
             found[at] = slot

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.heaps import heap_insert, heap_remove, set_root
+from penstock.core.heaps import heap_insert, heap_remove, join_class, leave_class, order_class, set_root, with_one_more
 from penstock.core.memory import release_class, unlink
+from penstock.core.prices import spoil, spoil_partners
 from penstock.core.ranking import (
     ARRIVAL,
     DRAW,
@@ -16,27 +17,29 @@ from penstock.core.ranking import (
     SCORE,
     ahead,
     first,
-    lowest,
-    promote,
+    group_of,
     remaining,
-    root_of,
-    spoil,
-    spoil_partners,
 )
 from penstock.core.state import (
     Memory,
+    bands,
     draws,
+    entries,
     groups,
+    ladder,
     lanes,
-    losses,
     marks,
-    nodes,
     pools,
     ranks,
     slots,
+    touch_entry,
+    touch_group,
+    touch_rank,
+    touch_slot,
     waiting,
     weights,
 )
+from penstock.core.tournament import lowest, promote, root_at
 from penstock.core.trace import Ints
 
 
@@ -49,40 +52,99 @@ def enter(memory: Memory, slot: int) -> None:
     if kind == DRAW:
         at = lanes(memory)[stream].drawable
         lanes(memory)[stream].drawable += 1
-        draws(memory)[stream * len(slots(memory)) + at] = slot
+        draws(memory)[stream * memory.slots_size + at] = slot
         marks(memory)[slot] = at
     elif kind >= SCORE:
         level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
-        heap_insert(memory, level, group, slot)
-        if root_of(memory, level, group) == slot:
+        join_class(memory, level, group, slot)
+        if first(memory, level, group) == slot:
             promote(memory, level, group)
+    elif memory.banded:
+        climb_ladder(memory, slot)
+        if bands(memory)[ladder(memory)[slot].band].head == slot:
+            promote(memory, 0, ladder(memory)[slot].band)
     elif kind >= PRICE and groups(memory)[group].head == slot:
         promote(memory, 0, group)
+
+
+@inlined
+def climb_ladder(memory: Memory, slot: int) -> None:
+    """Put a tuple into the chain of its band, by time."""
+    band = ladder(memory)[slot].band
+    left = bands(memory)[band].tail
+    while left >= 0 and slots(memory)[left].time > slots(memory)[slot].time:
+        left = ladder(memory)[left].before
+        memory.steps += 1
+    right = bands(memory)[band].head if left < 0 else ladder(memory)[left].after
+    ladder(memory)[slot].before = left
+    ladder(memory)[slot].after = right
+    if left < 0:
+        bands(memory)[band].head = slot
+    else:
+        ladder(memory)[left].after = slot
+    if right < 0:
+        bands(memory)[band].tail = slot
+    else:
+        ladder(memory)[right].before = slot
+
+
+@inlined
+def _leave_ladder(memory: Memory, slot: int) -> None:
+    """Take a tuple out of the chain of its band."""
+    band = ladder(memory)[slot].band
+    left = ladder(memory)[slot].before
+    right = ladder(memory)[slot].after
+    if left < 0:
+        bands(memory)[band].head = right
+    else:
+        ladder(memory)[left].after = right
+    if right < 0:
+        bands(memory)[band].tail = left
+    else:
+        ladder(memory)[right].before = left
 
 
 @kernel
 def leave(memory: Memory, slot: int) -> None:
     """Remove a tuple that has entered, and its class with its last tuple."""
     kind = memory.kind
+    _fetch_around(memory, slot)
     stream = int(slots(memory)[slot].stream)
     group = slots(memory)[slot].group
     pools(memory)[lanes(memory)[stream].pool] -= weights(memory)[slot] if memory.weighted else 1
-    changed = groups(memory)[group].head == slot
+    competes = group_of(memory, slot)
+    changed = first(memory, 0, competes) == slot if PRICE <= kind < SCORE else False
     level = 0
     if kind == DRAW:
-        base = stream * len(slots(memory))
+        base = stream * memory.slots_size
         lanes(memory)[stream].drawable -= 1
         moved = draws(memory)[base + lanes(memory)[stream].drawable]
         draws(memory)[base + marks(memory)[slot]] = moved
         marks(memory)[moved] = marks(memory)[slot]
     elif kind >= SCORE:
         level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
-        changed = root_of(memory, level, group) == slot
-        heap_remove(memory, level, group, slot)
+        changed = first(memory, level, group) == slot
+        leave_class(memory, level, group, slot)
+    elif memory.banded:
+        _leave_ladder(memory, slot)
     unlink(memory, slot)
     if changed:
-        promote(memory, level, group)
+        promote(memory, level, competes)
     forget(memory, group)
+
+
+@inlined
+def _fetch_around(memory: Memory, slot: int) -> None:
+    """Ask for all that the removal of a tuple will look at, at once."""
+    left = slots(memory)[slot]
+    touch_group(memory, left.group)
+    touch_slot(memory, left.older)
+    touch_slot(memory, left.newer)
+    touch_slot(memory, left.after)
+    if memory.kind > DRAW and not memory.banded:
+        touch_entry(memory, left.group)
+    if memory.kind >= SCORE:
+        touch_rank(memory, left.after)
 
 
 @inlined
@@ -101,10 +163,13 @@ def regroup(memory: Memory, linked: Ints) -> None:
     for slot in linked:
         group = slots(memory)[slot].group
         if kind == DRAW:
-            draws(memory)[int(slots(memory)[slot].stream) * len(slots(memory)) + marks(memory)[slot]] = slot
-        elif kind >= SCORE:
-            level = 1 if kind == GAIN_LOSS and slots(memory)[slot].ground else 0
-            heap_insert(memory, level, group, slot)
+            draws(memory)[int(slots(memory)[slot].stream) * memory.slots_size + marks(memory)[slot]] = slot
+        elif kind == GAIN_LOSS:
+            heap_insert(memory, int(slots(memory)[slot].ground), group, slot)
+        elif kind >= SCORE and slots(memory)[slot].before < 0:
+            order_class(memory, group)
+        elif memory.banded:
+            climb_ladder(memory, slot)
         if memory.prices == MATCHES:
             spoil(memory, group)
 
@@ -125,7 +190,7 @@ def victim(memory: Memory, which: int, first_row: int) -> int:
             if lanes(memory)[stream].pool == which and slot >= 0 and (best < 0 or _arrived_before(memory, slot, best)):
                 best = slot
         return int(best)
-    size = len(groups(memory))
+    size = memory.groups_size
     for level in range(1 if kind == GAIN_LOSS else 0, -1, -1):
         best = lowest(memory, level, which)
         for at in range(memory.n_waiting):
@@ -175,7 +240,7 @@ def _drawn_victim(memory: Memory, which: int, first_row: int) -> int:
         for stream in range(memory.streams):
             if lanes(memory)[stream].pool == which:
                 if at < lanes(memory)[stream].drawable:
-                    slot = draws(memory)[stream * len(slots(memory)) + at]
+                    slot = draws(memory)[stream * memory.slots_size + at]
                     if not safe or slots(memory)[slot].row < first_row:
                         return int(slot)
                     break
@@ -188,12 +253,11 @@ def _drawn_victim(memory: Memory, which: int, first_row: int) -> int:
 @kernel
 def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
     """Raise the older tuples of a class, which have just found matching arrivals."""
-    instant = memory.instant & 0x7FFFFFFF
-    if losses(memory)[group].gained == instant:
+    if groups(memory)[group].gained:
         return
-    losses(memory)[group].gained = instant
-    set_root(memory, 0, group, -1)
-    set_root(memory, 1, group, -1)
+    groups(memory)[group].gained = 1
+    above = -1
+    floor = -1
     stream = int(groups(memory)[group].stream)
     offset = lanes(memory)[stream].offset
     alpha = lanes(memory)[stream].length if np.isnan(memory.alpha) else memory.alpha
@@ -203,14 +267,19 @@ def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
             score = 0.0 if slots(memory)[slot].ground else ranks(memory)[slot].score - old_offset
             score += ranks(memory)[slot].importance * groups(memory)[group].price * remaining(memory, slot) / alpha
             place_by_score(memory, slot, score, offset)
-            heap_insert(memory, int(slots(memory)[slot].ground), group, slot)
+            if slots(memory)[slot].ground:
+                floor = with_one_more(memory, floor, slot)
+            else:
+                above = with_one_more(memory, above, slot)
             memory.gains += 1
         slot = slots(memory)[slot].after
+    set_root(memory, 0, group, above)
+    set_root(memory, 1, group, floor)
     promote(memory, 0, group)
     promote(memory, 1, group)
 
 
-@kernel
+@inlined
 def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> None:
     """Note a `dgl` score: at the floor, or above it relative to the common offset."""
     slots(memory)[slot].ground = 0 if score > 0 else 1
@@ -219,10 +288,10 @@ def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> No
 
 @kernel
 def sink(memory: Memory, stream: int) -> None:
-    """Move the tuples of a stream whose score has fallen to zero to the floor."""
-    root = stream * len(groups(memory)) + 1
-    while nodes(memory)[root] >= 0:
-        group = nodes(memory)[root]
+    """Move the tuples of a tournament, that of `stream`, whose score has fallen to zero to the floor."""
+    root = root_at(memory, 0, lanes(memory)[stream].tree)
+    while entries(memory)[root].group >= 0:
+        group = entries(memory)[root].group
         slot = groups(memory)[group].top
         if ranks(memory)[slot].score > lanes(memory)[stream].offset:
             return

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import inlined, kernel
+from penstock.core.heaps import make_heap
 from penstock.core.memory import claim_class, find_ring, horizon_of, in_ring, link, next_expired, unlink
 from penstock.core.passage import enter, forget, gain, leave, place_by_score, sink, victim
+from penstock.core.prices import count_matches, is_hopeless, partner_rate, set_rates, spoil, spoil_partners
 from penstock.core.probe import count_whole, gather, walk_combinations, walk_pairs
 from penstock.core.ranking import (
     ARRIVAL,
@@ -23,24 +25,19 @@ from penstock.core.ranking import (
     FROM_IMPORTANCE,
     GAIN_LOSS,
     MATCHES,
-    PATIENCE,
     RATES,
     SCORE,
     STAY,
-    admit_waiting,
-    count_matches,
-    is_hopeless,
+    compare_worth,
+    group_of,
     is_kinetic,
-    lowest,
-    partner_rate,
-    refresh,
-    set_rates,
-    spoil,
-    spoil_partners,
-    worth_less,
+    life_left,
+    price_of,
+    remaining,
 )
-from penstock.core.state import Memory, fresh, groups, lanes, marks, pools, ranks, slots, weights
+from penstock.core.state import Memory, bands, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
 from penstock.core.toll import observe, use_toll
+from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, refresh
 from penstock.core.trace import Floats, Ints
 
 
@@ -55,6 +52,7 @@ class Columns(NamedTuple):
     score: Floats
     weight: Ints
     rates: Floats  # one column per stream
+    band: Ints  # instead of rates, where prices never change
 
 
 class Logs(NamedTuple):
@@ -96,7 +94,7 @@ def play(
         while end < total_rows and batch.time[end] == time:
             end += 1
         size = end - position
-        if len(slots(memory)) - memory.live < size or len(groups(memory)) - memory.live_groups < size or len(fresh(memory)) < size:
+        if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
             break
         for log in range(len(lengths)):
             needed[log] = lengths[log] + memory.live + size
@@ -133,6 +131,7 @@ def play(
             leave(memory, slot)
             slot = next_expired(memory, horizon)
 
+        keep_time(memory)
         step = memory.budget_step
         while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
             step += 1
@@ -143,8 +142,8 @@ def play(
                 if _will_shed(memory, batch, position, end, which, budget_caps[step, which]):
                     use_toll(memory, which)
         if is_kinetic(memory):
-            for stream in range(streams):
-                refresh(memory, stream)
+            for tree in range(memory.trees):
+                refresh(memory, tree)
 
         # 2 join, and link the arrivals
         if memory.mn_of_memory == 1:
@@ -158,10 +157,9 @@ def play(
             which = lanes(memory)[stream].pool
             away = False
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                if in_ring(memory, ring, stream) < 0:
+                if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
-                    price = partner_rate(batch.rates[at], stream)
-                    away = low >= 0 and is_hopeless(memory, low, price, batch.expiry[at], stream)
+                    away = low >= 0 and is_hopeless(memory, low, _price_at(memory, batch, at), batch.expiry[at], stream)
             if not inplace and ring >= 0:
                 if in_order and not keep_outputs and memory.objective == 0:
                     count_whole(memory, ring, stream, now)
@@ -191,6 +189,8 @@ def play(
                 fresh(memory)[at - position] = -1
                 continue
             group = claim_class(memory, ring, stream, batch.key[at])
+            if time < now and kind >= SCORE:
+                make_heap(memory, group)
             slot = link(memory, group, time, base_row + at, batch.expiry[at])
             fresh(memory)[at - position] = slot
             if memory.objective > 0 or kind >= SCORE:
@@ -201,7 +201,7 @@ def play(
                     spoil(memory, group)
 
         # 3 score
-        memory.patient = size <= PATIENCE
+        memory.patient = size <= PATIENCE and not memory.banded
         if memory.prices == MATCHES and memory.mn_of_memory == 0:
             count_matches(memory)
         if kind == GAIN_LOSS:
@@ -227,7 +227,9 @@ def play(
                 continue
             stream = batch.stream[at]
             group = slots(memory)[slot].group
-            if memory.prices == RATES:
+            if memory.banded:
+                ladder(memory)[slot].band = batch.band[at]
+            elif memory.prices == RATES:
                 set_rates(memory, group, batch.rates[at])
             if kind == ARRIVAL:
                 marks(memory)[slot] = memory.instant
@@ -248,22 +250,20 @@ def play(
         # 4 shed
         for which in range(budget_caps.shape[1]):
             before = memory.n_shed
-            at = _next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end) if door else -1
-            while at >= 0:
-                fresh(memory)[at - position] = -2
+            at = _next_turned_away(memory, which, batch, position, end) if door else -1
+            while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
+                slot = victim(memory, which, first_row) if pools(memory)[which] > budget_caps[step, which] else -1
+                if slot < 0 or (at >= 0 and _ranks_below(memory, batch, at, slot, base_row)):
+                    fresh(memory)[at - position] = -2
+                    row = base_row + at
+                    at = _next_turned_away(memory, which, batch, position, end)
+                else:
+                    row = slots(memory)[slot].row
+                    leave(memory, slot)
                 if keep_sheds:
-                    sheds[lengths[1], 0] = base_row + at
+                    sheds[lengths[1], 0] = row
                     lengths[1] += 1
                 memory.n_shed += 1
-                at = _next_turned_away(memory, which, batch.stream, batch.expiry, batch.rates, position, end)
-            while pools(memory)[which] > budget_caps[step, which]:
-                slot = victim(memory, which, first_row)
-                if keep_sheds:
-                    sheds[lengths[1], 0] = slots(memory)[slot].row
-                    lengths[1] += 1
-                memory.n_shed += 1
-                leave(memory, slot)
-
             if kind == STAY and memory.n_shed > before:
                 observe(memory, which, first_row)
         admit_waiting(memory)
@@ -284,7 +284,7 @@ def play(
                 )  # fmt: skip
 
         used = 0
-        for which in range(len(pools(memory))):
+        for which in range(memory.pools_size):
             used += pools(memory)[which]
         memory.peak = max(memory.peak, used)
         if keep_series:
@@ -336,15 +336,44 @@ def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int)
     return total
 
 
+@inlined
+def _price_at(memory: Memory, batch: Columns, at: int) -> float:
+    """The price of an arrival."""
+    return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
+
+
 @kernel
-def _next_turned_away(memory: Memory, which: int, stream: Ints, expiry: Ints, rates: Floats, begin: int, end: int) -> int:
+def _next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end: int) -> int:
     """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
     best = -1
     for at in range(begin, end):
-        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream[at]].pool == which:
-            if best < 0 or worth_less(memory, stream, expiry, rates, at, best):
+        stream = batch.stream[at]
+        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream].pool == which:
+            sign = -1
+            if best >= 0:
+                other = batch.stream[best]
+                life = life_left(memory, stream, batch.expiry[at])
+                rest = life_left(memory, other, batch.expiry[best])
+                sign = compare_worth(memory, stream, _price_at(memory, batch, at), life, _price_at(memory, batch, best), rest)
+            if sign < 0 or (sign == 0 and stream < batch.stream[best]):
                 best = at
     return best
+
+
+@kernel
+def _ranks_below(memory: Memory, batch: Columns, at: int, slot: int, base_row: int) -> bool:
+    """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
+    stream = batch.stream[at]
+    life = life_left(memory, stream, batch.expiry[at])
+    price = price_of(memory, group_of(memory, slot))
+    sign = compare_worth(memory, stream, _price_at(memory, batch, at), life, price, remaining(memory, slot))
+    if sign != 0:
+        return bool(sign < 0)
+    if batch.time[at] != slots(memory)[slot].time:
+        return bool(batch.time[at] < slots(memory)[slot].time)
+    if stream != slots(memory)[slot].stream:
+        return bool(stream < slots(memory)[slot].stream)
+    return bool(base_row + at < slots(memory)[slot].row)
 
 
 @kernel
@@ -376,4 +405,14 @@ def _gain_and_lose(memory: Memory, batch: Columns, begin: int, end: int, first_r
                 group = in_ring(memory, arrival, stream)
                 if group >= 0:
                     gain(memory, group, first_row, old_offset)
-        sink(memory, stream)
+    for at in range(begin, end):
+        arrival = slots(memory)[fresh(memory)[at - begin]].group
+        group = arrival
+        while True:
+            groups(memory)[group].gained = 0
+            group = groups(memory)[group].kin
+            if group == arrival:
+                break
+    for stream in range(streams):
+        if lanes(memory)[stream].leads:
+            sink(memory, stream)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir as untyped_ir
 from numba import types
 from numba.core import cgutils as untyped_cgutils
 from numba.core import config as untyped_config
@@ -18,6 +19,7 @@ from numba.extending import intrinsic
 from numba.np import arrayobj as untyped_arrayobj
 
 cgutils: Any = untyped_cgutils
+ir: Any = untyped_ir
 arrayobj: Any = untyped_arrayobj
 config: Any = untyped_config
 
@@ -37,6 +39,8 @@ LANE = np.dtype(  # a stream
         ("lateness", "i8"),
         ("pool", "i8"),
         ("in_rows", "i8"),  # the window counts rows
+        ("tree", "i8"),  # its tournament
+        ("leads", "i8"),  # the first stream of its tournament
         ("oldest", "i4"),  # chain of arrivals
         ("newest", "i4"),
     ],
@@ -67,28 +71,44 @@ RANK = np.dtype(  # the rest of a tuple, where the policy or the objective needs
     ],
     align=False,
 )
-GROUP = np.dtype(  # a class, the tuples of one stream with one key: one cache line
+GROUP = np.dtype(  # a class, the tuples of one stream with one key
     [
         ("key", "i8"),
         ("price", "f8"),
-        ("worth", "f8"),  # of the first tuple, as the tournament compares it ...
-        ("tie", "f8"),  # ... then by this ...
-        ("moment", "i8"),  # ... then by its time; kinetic tournaments: its expiry
         ("head", "i4"),
         ("tail", "i4"),
         ("members", "i4"),
-        ("top", "i4"),  # root of the pairing heap
+        ("top", "i4"),  # root of the heap; while the class has none: the last of its run
         ("kin", "i4"),  # ring of the classes with the same key
         ("stream", "i1"),
-        ("plays", "i1"),  # bit 0: in the tournament; bit 1: in that of the floor
         ("stale", "i1"),  # its price is to be counted again
+        ("gained", "i1"),  # dgl: in this instant
+        ("heaped", "i1"),  # has a heap
     ],
     align=True,
 )
-LOSS = np.dtype(  # the rest of a class for dgl
+BAND = np.dtype(  # the tuples of one stream with one price, where prices never change
     [
-        ("floor", "i4"),  # root of the heap of tuples at the floor
-        ("gained", "i4"),  # the last instant in which the class gained (modulo 2**31)
+        ("price", "f8"),
+        ("head", "i4"),  # chain of the band, by time
+        ("tail", "i4"),
+        ("stream", "i4"),
+    ],
+    align=True,
+)
+STEP = np.dtype(  # of a tuple in the chain of its band
+    [
+        ("band", "i4"),
+        ("before", "i4"),
+        ("after", "i4"),
+    ],
+    align=True,
+)
+ENTRY = np.dtype(  # of a tournament
+    [
+        ("worth", "f8"),  # what a class is compared by,
+        ("tie", "i4"),  # and then
+        ("group", "i4"),  # the class, -1 if nobody plays; in a leaf, the number of the tournament
     ],
     align=True,
 )
@@ -100,13 +120,6 @@ TOLL = np.dtype(  # elife: the price of a slot in a pool
         ("last", "i8"),
         ("changed", "i8"),
         ("leader", "i8"),  # the stream with the longest window: its clock and window are the pool's
-    ],
-    align=True,
-)
-TERM = np.dtype(  # of an inner node of a kinetic tournament: when it must be looked at again
-    [
-        ("own", "i8"),  # because its loser may overtake its winner
-        ("due", "i8"),  # or something below it
     ],
     align=True,
 )
@@ -122,18 +135,22 @@ ARRAYS: dict[str, Any] = {
     "stragglers": np.int32,  # heap by expiry of tuples that are out of order
     "draws": np.int32,  # rand: live slots, densely, by stream
     "groups": GROUP,
-    "losses": LOSS,  # by class
+    "bands": BAND,
+    "ladder": STEP,  # by slot
+    "floors": np.int32,  # dgl, by class: root of the heap of tuples at the floor
     "table": np.int32,  # hash table of keys: one class of the ring, -1 where empty
     "stale_queue": np.int32,  # classes whose price is stale
-    "nodes": np.int32,  # tournaments of classes by stream: inner nodes
-    "terms": TERM,  # by inner node of a kinetic tournament
+    "entries": ENTRY,  # tournaments: leaves, then inner nodes
+    "moments": np.int64,  # kinetic tournaments, by entry: expiry of the first tuple
+    "owns": np.int64,  # by inner node: when an entry below it may overtake its winner,
+    "dues": np.int64,  # or when anything below it must be looked at again
     "stack": np.int32,
     "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
-    "weighted", "tied", "straggling",
+    "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
 LINKS = (
@@ -148,7 +165,7 @@ LINKS = (
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
-    "random1", "random2", "origin", "moved",
+    "random1", "random2", "origin", "moved", "dawn", "coarse",
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "half_life")
 HANDLE = np.dtype(
@@ -172,7 +189,11 @@ _views: dict[tuple[str, int, int], Any] = {}
 
 
 def _viewer(name: str, dtype: Any) -> Any:
-    """A function from a record to the array that it points to under `name`, for compiled and for plain code."""
+    """A function from a record to the array that it points to under `name`, for compiled and for plain code.
+
+    Compiled, the array claims to have length 0: an index below 0, which would count from the end, then costs no instructions to rule
+    out. The length is in the record.
+    """
     dtype = np.dtype(dtype)
 
     def plain(memory: Memory) -> Any:
@@ -193,13 +214,12 @@ def _viewer(name: str, dtype: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word = context.get_value_type(types.int64)
             base = arguments[0]
-            address, size = (
-                builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_{part}"), word)) for part in ("at", "size")
-            )
+            address = builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_at"), word))
             out = arrayobj.make_array(array)(context, builder)
             width = context.get_constant(types.intp, dtype.itemsize)
             data = builder.inttoptr(address, context.get_data_type(element).as_pointer())
-            arrayobj.populate_array(out, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+            none = context.get_constant(types.intp, 0)
+            arrayobj.populate_array(out, data=data, shape=[none], strides=[width], itemsize=width, meminfo=None)
             return out._getvalue()
 
         return array(record), generate
@@ -208,6 +228,37 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, losses, table, stale_queue, nodes, terms, stack,
-    fresh, waiting,
+    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
+    entries, moments, owns, dues, stack, fresh, waiting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
+
+
+def _toucher(name: str) -> Any:
+    """A function that asks the processor to fetch one element of the array under `name`, which will soon be needed, and does not wait."""
+    width = np.dtype(ARRAYS[name]).itemsize
+
+    def plain(memory: Memory, at: int) -> None:
+        pass
+
+    if config.DISABLE_JIT:
+        return plain
+
+    @intrinsic
+    def compiled(typing_context: Any, record: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = context.get_value_type(types.int64)
+            base = builder.load(cgutils.get_record_member(builder, arguments[0], record.offset(f"{name}_at"), word))
+            index = context.cast(builder, arguments[1], at, types.int64)
+            where = builder.inttoptr(builder.add(base, builder.mul(index, ir.Constant(word, width))), cgutils.voidptr_t)
+            flag = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
+            fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(fetch, [where, ir.Constant(flag, 0), ir.Constant(flag, 3), ir.Constant(flag, 1)])
+            return context.get_dummy_value()
+
+        return types.void(record, at), generate
+
+    return compiled
+
+
+touch_slot, touch_rank, touch_group, touch_entry = (_toucher(name) for name in ("slots", "ranks", "groups", "entries"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from penstock.core.compiled import kernel
 from penstock.core.passage import victim
-from penstock.core.ranking import rebuild
+from penstock.core.ranking import group_of, price_of
 from penstock.core.rounding import rounded
-from penstock.core.state import Memory, groups, lanes, slots, tolls
+from penstock.core.state import Memory, lanes, tolls
+from penstock.core.tournament import rebuild
 from penstock.core.window import NEVER
 
 MEMORY, PERIOD = 2, 32
@@ -46,7 +47,7 @@ def observe(memory: Memory, which: int, first_row: int) -> None:
     slot = victim(memory, which, first_row)
     if slot < 0:
         return
-    price = groups(memory)[slots(memory)[slot].group].price / unit(memory)
+    price = price_of(memory, group_of(memory, slot)) / unit(memory)
     toll = tolls(memory)[which]
     clock = lanes(memory)[toll.leader].clock
     if toll.first == -NEVER:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
+from penstock.core.engine import Bands
 from penstock.core.trace import Floats
 from penstock.core.view import View
 
@@ -17,6 +18,10 @@ class Source:
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
+
+    def bands(self) -> Bands | None:
+        """Prices may change."""
+        return None
 
     def units(self) -> tuple[int, float, int]:
         """Rates that do not grow."""

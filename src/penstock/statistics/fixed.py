@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
+from penstock.core.engine import Bands
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
@@ -44,6 +45,23 @@ class Fixed(Source):
         rates = self.table.take(np.maximum(key, 0), axis=0)
         rates[unknown] = 0.0
         return rates, len(batch), 0
+
+    def bands(self) -> Bands | None:
+        """The partners' rates multiplied, and numbered.
+
+        >>> found = Fixed(np.array([[2.0, 3.0], [5.0, 3.0]])).bands()
+        >>> found.price.tolist(), found.stream.tolist(), found.number.tolist()
+        ([0.0, 3.0, 0.0, 2.0, 5.0], [0, 0, 1, 1, 1], [[1, 3], [1, 4], [0, 2]])
+        """
+        keys, streams = self.table.shape
+        number = np.empty((keys + 1, streams), dtype=np.int64)
+        prices: list[Floats] = []
+        for stream in range(streams):
+            price = np.append(np.delete(self.table, stream, axis=1).prod(axis=1), 0.0)
+            distinct, number[:, stream] = np.unique(price, return_inverse=True)
+            number[:, stream] += sum(map(len, prices))
+            prices.append(distinct)
+        return Bands(number, np.concatenate(prices), np.repeat(np.arange(streams), [len(p) for p in prices]))
 
 
 def whole_table(problem: Problem, stream: Ints, key: Ints) -> Floats:
