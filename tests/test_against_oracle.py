@@ -256,6 +256,40 @@ def test_times_and_lives_beyond_what_floats_can_tell_apart(case, shift):
     agree(replace(case, rows=rows, windows=windows, objective="count"))
 
 
+@examples(4)
+@given(cases(disorder=2, batches=True), st.sampled_from((18, 27, 33)))
+def test_times_in_microseconds(case, bits):
+    """Ties are decided by times that are measured in ever coarser units; a tuple's neighbours are then equally old."""
+    rows = [replace(row, time=row.time << bits) for row in case.rows]
+    windows = [(kind, length << bits) for kind, length in case.windows]
+    late = [lateness << bits for lateness in case.lateness]
+    half_life = None if case.half_life is None else case.half_life * 2.0**bits
+    agree(replace(case, rows=rows, windows=windows, lateness=late, half_life=half_life))
+
+
+@examples(4)
+@given(
+    cases(policies=("simp", "simpprob", "dimpprob"), memory=memories, keys=st.integers(0, 40)),
+    st.lists(st.sampled_from((1e-300, 0.1, 1 / 3, 1.0, 1.0000001, 1.0000002, 1.125, 1.25, 3.4e38, 1e300)), min_size=24, max_size=24),
+)
+def test_importances_of_any_size(case, importances):
+    rows = [replace(row, importance=importance) for row, importance in zip(case.rows, importances, strict=False)]
+    agree(replace(case, rows=rows, importance=True, objective="count"))
+
+
+def test_an_arrival_that_is_turned_away_waits_for_one_that_ranks_lower():
+    """Row 7 is in a window counted in rows, so it is let in first; its price is lower than that of row 8, which is not."""
+    pairs = [(1, 1, 1), (0, 1, 1), (1, 1, 0), (0, 2, 0), (0, 3, 0), (1, 3, 0), (0, 3, 1), (0, 4, 1), (1, 4, 0)]
+    rows = [Row(stream, time, key) for stream, time, key in pairs]
+    agree(Case(rows=rows, windows=[("rows", 4), ("tumbling", 4)], memory=2, policy="prob"))
+
+
+def test_tuples_before_a_landmark_count_in_no_statistics():
+    rows = [Row(1, 0, 1), Row(1, 1, 1), Row(0, 4, 1), Row(0, 5, 2), Row(1, 6, 2), Row(1, 7, 1)]
+    for stats in ("whole", "decayed"):
+        agree(Case(rows=rows, windows=[("none",), ("landmark", 3)], memory=1, policy="prob", stats=stats, half_life=1.0))
+
+
 # --------------------------------------------------------------------------------------------------- everything at once
 
 ANYTHING = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
+from penstock.core.window import NEVER
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Batch:
                 values[:, number] = column
         elif not problem.predicate.is_equality:
             values = key[:, None]
+        if trace.lifetime is None and any(window.kind == "landmark" for window in problem.windows):
+            began = np.array([window.length if window.kind == "landmark" else -NEVER for window in problem.windows])
+            key = np.where(trace.time < began[trace.stream], -1, key)  # dead from the start: it counts nowhere
         if problem.budget.in_bytes and trace.size is None:
             raise PenstockError("memory in bytes needs a column 'size' in the trace; give a number of rows instead")
         return cls(trace.stream, trace.time, key, trace.importance, trace.lifetime, trace.size, values=values)
