@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.ranking import GAIN_LOSS, compare_worth, first, life_left, price_of, remaining
+from penstock.core.ranking import GAIN_LOSS, SCORE, compare_worth, first, life_left, price_of, remaining
 from penstock.core.state import Memory, groups, stale_queue
 from penstock.core.tournament import promote
 from penstock.core.trace import Floats
@@ -21,7 +21,9 @@ def spoil(memory: Memory, group: int) -> None:
 
 @kernel
 def spoil_partners(memory: Memory, group: int) -> None:
-    """A tuple of `group` came or went: the matches of the other classes with that key have changed."""
+    """A tuple of `group` came or went: the matches of the other classes with that key have changed, if anybody still asks for them."""
+    if memory.kind == SCORE:
+        return
     other = groups(memory)[group].kin
     while other != group:
         spoil(memory, other)
@@ -55,7 +57,7 @@ def count_matches(memory: Memory) -> None:
         matches = float(partners(memory, group))
         if groups(memory)[group].price != matches:
             groups(memory)[group].price = matches
-            if groups(memory)[group].members > 0:
+            if groups(memory)[group].members > 0 and memory.kind != SCORE:
                 promote(memory, 0, group)
                 if memory.kind == GAIN_LOSS:
                     promote(memory, 1, group)
