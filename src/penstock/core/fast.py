@@ -18,7 +18,7 @@ from penstock.core.play import Columns, Logs, play
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
-from penstock.core.tournament import BLOCK, EMPTY, PATIENCE, rebuild, shape
+from penstock.core.tournament import BLOCK, EMPTY, LAST, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
 
@@ -155,8 +155,9 @@ class FastEngine:
         rates, stop, steps = self.statistics.rates(batch, begin)
         if steps:
             shift = -steps * (self.problem.n_streams - 1)
-            for array, name in (("groups", "price"), ("entries", "worth"), ("tolls", "used")):
+            for array, name in (("groups", "price"), ("tolls", "used")):
                 self.arrays[array][name] = np.ldexp(self.arrays[array][name], shift)
+            rebuild(self.memory)
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
             return columns._replace(rates=rates), stop
@@ -206,6 +207,7 @@ def _allocate(
     nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
     kinetic = kind in (LIFE, STAY)
     planes = max(tree) + 1 if kinetic else levels
+    entries = planes * leaves + levels * nodes
     sizes = {
         "lanes": n,
         "tolls": problem.budget.caps.shape[1],
@@ -223,8 +225,10 @@ def _allocate(
         "floors": groups if kind == GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
         "stale_queue": 64 + groups // 16 if ranking.prices == MATCHES else 1,
-        "entries": planes * leaves + levels * nodes if kind > DRAW else 1,
-        "moments": planes * leaves + nodes if kinetic else 1,
+        "holders": entries if kind > DRAW else 1,
+        "keys": entries if kind > DRAW and not kinetic else 1,
+        "worths": entries if kinetic else 1,
+        "moments": entries if kinetic else 1,
         "owns": nodes if kinetic else 1,
         "dues": nodes if kinetic else 1,
         "stack": 128,
@@ -232,13 +236,12 @@ def _allocate(
         "waiting": 4 * PATIENCE * n,
     }
     arrays = _in_one_block(sizes)
-    for name in ("table", "floors"):
+    for name in ("table", "floors", "holders"):
         arrays[name][:] = -1
-    for name in ("owns", "dues"):
+    for name in ("owns", "dues", "moments"):
         arrays[name][:] = NEVER
-    arrays["entries"]["group"] = -1
-    arrays["entries"]["worth"] = EMPTY if kinetic else np.inf
-    arrays["moments"][:] = NEVER
+    arrays["keys"][:] = LAST
+    arrays["worths"][:] = EMPTY
     arrays["slots"]["after"] = np.arange(1, slots + 1)
     arrays["groups"]["head"] = np.arange(1, groups + 1)
     for name in ("tail", "top", "kin"):

@@ -24,16 +24,16 @@ from penstock.core.state import (
     Memory,
     bands,
     draws,
-    entries,
     groups,
+    holders,
     ladder,
     lanes,
     marks,
     pools,
     ranks,
     slots,
-    touch_entry,
     touch_group,
+    touch_key,
     touch_rank,
     touch_slot,
     waiting,
@@ -141,8 +141,8 @@ def _fetch_around(memory: Memory, slot: int) -> None:
     touch_slot(memory, left.older)
     touch_slot(memory, left.newer)
     touch_slot(memory, left.after)
-    if memory.kind > DRAW and not memory.banded:
-        touch_entry(memory, left.group)
+    if memory.kind >= PRICE and not memory.banded:
+        touch_key(memory, left.group)
     if memory.kind >= SCORE:
         touch_rank(memory, left.after)
 
@@ -290,8 +290,8 @@ def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> No
 def sink(memory: Memory, stream: int) -> None:
     """Move the tuples of a tournament, that of `stream`, whose score has fallen to zero to the floor."""
     root = root_at(memory, 0, lanes(memory)[stream].tree)
-    while entries(memory)[root].group >= 0:
-        group = entries(memory)[root].group
+    while holders(memory)[root] >= 0:
+        group = holders(memory)[root]
         slot = groups(memory)[group].top
         if ranks(memory)[slot].score > lanes(memory)[stream].offset:
             return

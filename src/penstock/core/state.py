@@ -104,14 +104,6 @@ STEP = np.dtype(  # of a tuple in the chain of its band
     ],
     align=True,
 )
-ENTRY = np.dtype(  # of a tournament
-    [
-        ("worth", "f8"),  # what a class is compared by,
-        ("tie", "i4"),  # and then
-        ("group", "i4"),  # the class, -1 if nobody plays; in a leaf, the number of the tournament
-    ],
-    align=True,
-)
 TOLL = np.dtype(  # elife: the price of a slot in a pool
     [
         ("used", "f8"),  # what scores subtract, in the prices' own units
@@ -140,8 +132,10 @@ ARRAYS: dict[str, Any] = {
     "floors": np.int32,  # dgl, by class: root of the heap of tuples at the floor
     "table": np.int32,  # hash table of keys: one class of the ring, -1 where empty
     "stale_queue": np.int32,  # classes whose price is stale
-    "entries": ENTRY,  # tournaments: leaves, then inner nodes
-    "moments": np.int64,  # kinetic tournaments, by entry: expiry of the first tuple
+    "holders": np.int32,  # by entry of a tournament: the class, -1 if nobody plays; in a leaf, the number of the tournament
+    "keys": np.int64,  # by entry: what classes are compared by,
+    "worths": np.float64,  # or in a kinetic tournament: price
+    "moments": np.int64,  # times life, until this expiry of the first tuple
     "owns": np.int64,  # by inner node: when an entry below it may overtake its winner,
     "dues": np.int64,  # or when anything below it must be looked at again
     "stack": np.int32,
@@ -229,7 +223,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 (
     lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    entries, moments, owns, dues, stack, fresh, waiting,
+    holders, keys, worths, moments, owns, dues, stack, fresh, waiting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 
@@ -261,4 +255,4 @@ def _toucher(name: str) -> Any:
     return compiled
 
 
-touch_slot, touch_rank, touch_group, touch_entry = (_toucher(name) for name in ("slots", "ranks", "groups", "entries"))
+touch_slot, touch_rank, touch_group, touch_key = (_toucher(name) for name in ("slots", "ranks", "groups", "keys"))

@@ -1,7 +1,7 @@
 """The tournament of classes: whose first tuple leaves first, in O(log memory) per change.
 
-A tree in which eight entries make a block and each block has a winner. An entry repeats what its class is compared by, so that a decision
-looks at the entries of one block, two cache lines, and not at the classes behind them:
+A tree in which eight entries make a block and each block has a winner. An entry has a key, what its class is compared by as far as 64 bits
+go, so that a decision looks at eight keys, one cache line, and only where they are equal at the classes behind them:
 
     nodes     0                     the victim's class
               1 ... 8               winners of the blocks below: node n has the children 8n + 1 ... 8n + 8
@@ -31,13 +31,15 @@ from penstock.core.ranking import (
     stream_of,
     toll_of,
 )
-from penstock.core.state import Memory, dues, entries, groups, lanes, moments, owns, ranks, slots, stack, waiting
+from penstock.core.state import Memory, dues, groups, holders, keys, lanes, moments, owns, ranks, slots, stack, waiting, worths
 from penstock.core.window import NEVER
 
 BLOCK = 8
 _ROUNDING = 1e-14  # products closer than this, relatively, are compared exactly
 EMPTY = 1e280
-_LOW = 0xFFFFF  # the lower bits of a tie: time, where importance comes first
+_TIE = 0x7FFFFFFF  # the bits of a key for what decides between equal scores,
+LAST = 0x7FFFFFFFFFFFFFFF  # nobody's key
+_LOW = 0xFFFFF  # and those of them for the time, where importance comes first
 PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
 
 
@@ -67,41 +69,59 @@ def _block_of(memory: Memory, plane: int, root: int, node: int) -> int:
 @inlined
 def _class_at(memory: Memory, plane: int, tree: int, at: int) -> int:
     """The class of an entry, -1 if nobody plays there. A leaf holds the number of its tournament instead of its own."""
-    holder = entries(memory)[at].group
+    holder = holders(memory)[at]
     if at >= memory.leaves * memory.planes:
         return int(holder)
     return at - plane * memory.leaves if holder == tree else -1
 
 
 @inlined
-def _bits(number: float) -> int:
-    """A whole number below 2**31 that keeps the order of numbers >= 0, rounding down."""
-    short = np.float32(min(number, 3e38))
-    return int(short.view(np.int32)) - (1 if short > number else 0)
+def _sortable(number: float) -> int:
+    """A whole number of 32 bits in the order of the numbers, rounding down to the nearest short float."""
+    short = np.float32(min(max(number, -3e38), 3e38) + 0.0)  # + 0.0 makes -0.0 one with 0.0
+    bits = int(short.view(np.int32))
+    return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) - (1 if short > number else 0)
 
 
 @inlined
-def tie_of(memory: Memory, group: int, slot: int) -> int:
-    """What decides between equal scores, in 31 bits: unequal numbers are in the order of the ranks, equal ones decide nothing.
+def _is_short(number: float) -> bool:
+    """Whether a number is a short float."""
+    return bool(np.float32(min(max(number, -3e38), 3e38)) == number)
+
+
+@inlined
+def _tie_of(memory: Memory, group: int, slot: int) -> int:
+    """What decides between equal scores, in 31 bits.
 
     The time since `dawn`; where the policy looks at importance first, that, and the time in what is left if the importance fits exactly.
     """
     time = max(0, slots(memory)[slot].time - memory.dawn) >> memory.coarse
     if not memory.tied:
-        return int(min(time, 0x7FFFFFFF))
+        return int(min(time, _TIE))
     importance = ranks(memory)[slot].importance
+    high = _sortable(importance)
     if importance <= 0:
         return _LOW
-    high = _bits(importance)
-    if (high & _LOW) == 0 and np.float32(min(importance, 3e38)) == importance:
-        return high | (_bits(groups(memory)[group].price) >> 11 if memory.kind == GAIN_LOSS else int(min(time, _LOW)))
-    return high | _LOW
+    if (high & _LOW) != 0 or not _is_short(importance):
+        return high | _LOW
+    return high | (_sortable(groups(memory)[group].price) >> 11 if memory.kind == GAIN_LOSS else int(min(time, _LOW)))
+
+
+@kernel
+def key_of(memory: Memory, level: int, group: int) -> int:
+    """What a class is compared by: its first tuple's score as a short float, and what decides between equal scores.
+
+    Unequal keys are in the order of the ranks; equal ones decide nothing. What does not fit has a key that says so.
+    """
+    slot = first(memory, level, group)
+    worth = score_of(memory, level, group, slot) if memory.kind >= SCORE else price_of(memory, group)
+    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if _is_short(worth) else _TIE)
 
 
 @kernel
 def keep_time(memory: Memory) -> None:
     """Measure the time in ties from a new dawn, and as coarsely as leaves room for the future, when the room is used up."""
-    room = _LOW if memory.tied else 0x7FFFFFFF
+    room = _LOW if memory.tied else _TIE
     if memory.kind <= DRAW or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
         return
     oldest = memory.now
@@ -117,30 +137,17 @@ def keep_time(memory: Memory) -> None:
 
 
 @inlined
-def _note(memory: Memory, level: int, group: int, leaf: int) -> None:
-    """Repeat in the leaf of a class what its first tuple is compared by."""
-    slot = first(memory, level, group)
-    price = price_of(memory, group)
-    if memory.kind >= SCORE:
-        entries(memory)[leaf].worth = score_of(memory, level, group, slot)
-    else:
-        entries(memory)[leaf].worth = max(0.0, price - toll_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
-    if is_kinetic(memory):
-        moments(memory)[leaf] = slots(memory)[slot].expiry
-    else:
-        entries(memory)[leaf].tie = tie_of(memory, group, slot)
-
-
-@inlined
 def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: bool) -> None:
-    """Bring a leaf up to date."""
-    if there:
-        _note(memory, level, group, leaf)
-        entries(memory)[leaf].group = tree
-    elif is_kinetic(memory):
-        _vacate(memory, leaf)
+    """Bring a leaf up to date with the first tuple of its class."""
+    holders(memory)[leaf] = tree if there else -1
+    if not is_kinetic(memory):
+        keys(memory)[leaf] = key_of(memory, level, group) if there else LAST
+    elif there:
+        price = price_of(memory, group)
+        worths(memory)[leaf] = max(0.0, price - toll_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
+        moments(memory)[leaf] = slots(memory)[first(memory, 0, group)].expiry
     else:
-        entries(memory)[leaf].group = -1
+        _vacate(memory, leaf)
 
 
 @kernel
@@ -151,7 +158,7 @@ def promote(memory: Memory, level: int, group: int) -> None:
     there = first(memory, level, group) >= 0
     tree = int(lanes(memory)[stream_of(memory, group)].tree)
     leaf = (tree if is_kinetic(memory) else level) * memory.leaves + group
-    if entries(memory)[leaf].group < 0 and (not there or memory.patient):
+    if holders(memory)[leaf] < 0 and (not there or memory.patient):
         if there:
             _wait(memory, level * memory.groups_size + group)
         return
@@ -173,10 +180,9 @@ def _climb(memory: Memory, level: int, tree: int, group: int) -> None:
     while node > 0:
         node = (node - 1) // BLOCK
         memory.steps += 1
-        held = entries(memory)[root + node]
-        old = held.group
+        old = holders(memory)[root + node]
         if old == before:
-            if winner < 0 or not _surely_ahead(memory, at, root + node):
+            if winner < 0 or keys(memory)[at] >= keys(memory)[root + node]:
                 at = _best_of(memory, level, tree, _block_of(memory, level, root, node))
                 winner = _class_at(memory, level, tree, at) if at >= 0 else -1
         elif winner < 0 or (old >= 0 and not _beats(memory, level, at, winner, root + node, old)):
@@ -187,61 +193,50 @@ def _climb(memory: Memory, level: int, tree: int, group: int) -> None:
 
 
 @inlined
-def _surely_ahead(memory: Memory, at: int, other: int) -> bool:
-    """Whether an entry is ahead of another by what they repeat."""
-    a = entries(memory)[at]
-    b = entries(memory)[other]
-    return bool(a.worth < b.worth or (a.worth == b.worth and a.tie < b.tie))
-
-
-@inlined
 def _beats(memory: Memory, level: int, at: int, group: int, other: int, rival: int) -> bool:
     """Whether the entry of class `group` is ahead of that of class `rival`."""
-    a = entries(memory)[at]
-    b = entries(memory)[other]
-    if a.worth != b.worth:
-        return bool(a.worth < b.worth)
-    if a.tie != b.tie:
-        return bool(a.tie < b.tie)
+    if keys(memory)[at] != keys(memory)[other]:
+        return bool(keys(memory)[at] < keys(memory)[other])
     return ahead(memory, level, group, rival)
 
 
 @inlined
 def _best_of(memory: Memory, level: int, tree: int, block: int) -> int:
-    """The entry of a block that is ahead of the others, -1 if nobody plays. Eight steps without a branch, unless there is a tie."""
-    leaf = block < memory.leaves * memory.planes
-    best = -1
-    worth = np.inf
-    tie = 0x7FFFFFFF
-    doubt = False
-    for at in range(block, block + BLOCK):
-        here = entries(memory)[at].worth
-        then = entries(memory)[at].tie
-        here = np.inf if leaf & (entries(memory)[at].group != tree) else here
-        less = (here < worth) | ((here == worth) & (then < tie))
-        doubt = (doubt | ((here == worth) & (then == tie))) & (not less)
-        best = at if less else best
-        worth = here if less else worth
-        tie = then if less else tie
-    if worth == np.inf:
+    """The entry of a block that is ahead of the others, -1 if nobody plays."""
+    if memory.trees > 1 and block < memory.leaves * memory.planes:
+        return _best_exactly(memory, level, tree, block, LAST)
+    lowest_key = keys(memory)[block]
+    for at in range(block + 1, block + BLOCK):
+        lowest_key = min(lowest_key, keys(memory)[at])
+    if lowest_key == LAST:
         return -1
-    if doubt:
-        winner = _class_at(memory, level, tree, best)
-        for at in range(best + 1, block + BLOCK):
-            group = _class_at(memory, level, tree, at)
-            if group >= 0 and _beats(memory, level, at, group, best, winner):
-                best = at
-                winner = group
+    best = -1
+    equals = 0
+    for at in range(block, block + BLOCK):
+        equal = keys(memory)[at] == lowest_key
+        best = at if equal else best
+        equals += equal
+    return best if equals == 1 else _best_exactly(memory, level, tree, block, lowest_key)
+
+
+@kernel
+def _best_exactly(memory: Memory, level: int, tree: int, block: int, most: int) -> int:
+    """The same, of the entries whose keys are not above `most`, by the whole rank."""
+    best = -1
+    winner = -1
+    for at in range(block, block + BLOCK):
+        group = _class_at(memory, level, tree, at)
+        if group >= 0 and keys(memory)[at] <= most and (best < 0 or _beats(memory, level, at, group, best, winner)):
+            best = at
+            winner = group
     return best
 
 
 @inlined
 def _crown(memory: Memory, node: int, at: int, winner: int) -> None:
     """Make an entry the winner of its block."""
-    entries(memory)[node].group = winner
-    entries(memory)[node].worth = entries(memory)[at].worth if winner >= 0 else np.inf
-    if winner >= 0:
-        entries(memory)[node].tie = entries(memory)[at].tie
+    holders(memory)[node] = winner
+    keys(memory)[node] = keys(memory)[at] if winner >= 0 else LAST
 
 
 # Kinetic tournaments.
@@ -256,15 +251,15 @@ def _life(memory: Memory, clock: int, at: int) -> int:
 @inlined
 def _outlives(memory: Memory, clock: int, at: int, group: int, other: int, rival: int) -> bool:
     """`_beats`, by worth times the life that is left."""
-    sign = compare_products(_life(memory, clock, at), entries(memory)[at].worth, _life(memory, clock, other), entries(memory)[other].worth)
+    sign = compare_products(_life(memory, clock, at), worths(memory)[at], _life(memory, clock, other), worths(memory)[other])
     return bool(sign < 0) if sign != 0 else ahead(memory, 0, group, rival)
 
 
 @inlined
 def _overtakes(memory: Memory, clock: int, winner: int, loser: int) -> int:
     """The earliest clock at which entry `loser` may be ahead of entry `winner`; early is safe."""
-    p = entries(memory)[winner].worth
-    q = entries(memory)[loser].worth
+    p = worths(memory)[winner]
+    q = worths(memory)[loser]
     if q <= p:
         return max(clock + 1, moments(memory)[loser] - memory.less)
     a = _life(memory, clock, winner) * p
@@ -274,7 +269,7 @@ def _overtakes(memory: Memory, clock: int, winner: int, loser: int) -> int:
 
 
 @kernel
-def _best_exactly(memory: Memory, tree: int, clock: int, block: int, best: int) -> int:
+def _shortest(memory: Memory, tree: int, clock: int, block: int, best: int) -> int:
     """The winner of a block where floating point cannot tell; `best` is close."""
     winner = _class_at(memory, tree, tree, best)
     for at in range(block, block + BLOCK):
@@ -291,10 +286,10 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
     block = _block_of(memory, tree, root, node)
     start = clock + memory.less
     best = block
-    lowest_score = max(0, moments(memory)[block] - start) * entries(memory)[block].worth
+    lowest_score = max(0, moments(memory)[block] - start) * worths(memory)[block]
     next_score = np.inf
     for at in range(block + 1, block + BLOCK):
-        score = max(0, moments(memory)[at] - start) * entries(memory)[at].worth
+        score = max(0, moments(memory)[at] - start) * worths(memory)[at]
         less = score < lowest_score
         next_score = min(next_score, max(score, lowest_score))
         best = at if less else best
@@ -306,20 +301,20 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
         dues(memory)[hub + node] = _due(memory, hub, node)
         return
     if next_score * (1 - 2 * _ROUNDING) <= lowest_score:
-        best = _best_exactly(memory, tree, clock, block, best)
-    p = entries(memory)[best].worth
+        best = _shortest(memory, tree, clock, block, best)
+    p = worths(memory)[best]
     score = max(0, moments(memory)[best] - start) * p
     ticks = 1e17
     for at in range(block, block + BLOCK):
-        q = entries(memory)[at].worth
+        q = worths(memory)[at]
         left = max(0, moments(memory)[at] - start)
         rival = left * q
         meets = (rival - score - _ROUNDING * (rival + score)) / max(q - p, 1e-300)
         fades = left * (1 - _ROUNDING)
-        until = meets if q > p else fades
-        ticks = min(ticks, until)
-    entries(memory)[root + node].group = _class_at(memory, tree, tree, best)
-    entries(memory)[root + node].worth = p
+        least = 0.0 if q > p else fades
+        ticks = min(ticks, min(max(meets, least), fades))
+    holders(memory)[root + node] = _class_at(memory, tree, tree, best)
+    worths(memory)[root + node] = p
     moments(memory)[root + node] = moments(memory)[best]
     owns(memory)[hub + node] = clock + max(1, int(np.ceil(ticks)))
     dues(memory)[hub + node] = _due(memory, hub, node)
@@ -328,8 +323,8 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
 @inlined
 def _vacate(memory: Memory, at: int) -> None:
     """Nobody plays at an entry of a kinetic tournament: it is worth too much to win or to overtake."""
-    entries(memory)[at].group = -1
-    entries(memory)[at].worth = EMPTY
+    holders(memory)[at] = -1
+    worths(memory)[at] = EMPTY
     moments(memory)[at] = NEVER
 
 
@@ -365,7 +360,7 @@ def _climb_kinetic(memory: Memory, tree: int, group: int) -> None:
     before = group
     while node > 0:
         node = (node - 1) // BLOCK
-        old = entries(memory)[root + node].group
+        old = holders(memory)[root + node]
         if old >= 0 and old != before:
             if winner < 0:
                 break
@@ -376,7 +371,7 @@ def _climb_kinetic(memory: Memory, tree: int, group: int) -> None:
         _judge(memory, tree, clock, root, node)
         memory.steps += 1
         before = old
-        winner = entries(memory)[root + node].group
+        winner = holders(memory)[root + node]
         at = root + node
     while True:
         when = _due(memory, hub, node)
@@ -392,8 +387,8 @@ def _climb_kinetic(memory: Memory, tree: int, group: int) -> None:
 def _unsettles(memory: Memory, clock: int, root: int, node: int, child: int, before: int) -> bool:
     """Whether a node must be decided again because its child has a new winner; if not, note when that may overtake."""
     hub = root - memory.leaves * memory.planes
-    holder = entries(memory)[root + node].group
-    winner = entries(memory)[root + child].group
+    holder = holders(memory)[root + node]
+    winner = holders(memory)[root + child]
     if holder == before or _outlives(memory, clock, root + child, winner, root + node, holder):
         return True
     owns(memory)[hub + node] = min(owns(memory)[hub + node], _overtakes(memory, clock, root + node, root + child))
@@ -427,14 +422,14 @@ def refresh(memory: Memory, tree: int) -> None:
                 path[depth + 1] = 0
                 path[depth + 2] = 0
                 continue
-        winner = entries(memory)[root + node].group
+        winner = holders(memory)[root + node]
         if path[depth + 2] or owns(memory)[hub + node] <= clock:
             _judge(memory, tree, clock, root, node)
             memory.steps += 1
         else:
             dues(memory)[hub + node] = _due(memory, hub, node)
         depth -= 3
-        if depth >= 0 and entries(memory)[root + node].group != winner:
+        if depth >= 0 and holders(memory)[root + node] != winner:
             path[depth + 2] |= _unsettles(memory, clock, root, path[depth], node, winner)
 
 
@@ -491,7 +486,7 @@ def lowest(memory: Memory, level: int, which: int) -> int:
     best = -1
     for stream in range(memory.streams):
         if lanes(memory)[stream].pool == which and lanes(memory)[stream].leads:
-            group = entries(memory)[root_at(memory, level, lanes(memory)[stream].tree)].group
+            group = holders(memory)[root_at(memory, level, lanes(memory)[stream].tree)]
             if group >= 0 and (best < 0 or ahead(memory, level, group, best)):
                 best = group
     return int(best)
