@@ -81,6 +81,7 @@ TRACES = {
     ),
     "empty trace as CSV": (text("t.csv", "stream,time,key\n"), ["empty"]),
     "one stream only": (parquet(stream=["R"] * 4), ["at least two streams", "only R"]),
+    "a folder": (lambda folder: (folder / "t.csv").mkdir() or folder / "t.csv", ["t.csv", "folder"]),
     "empty file": (text("t.csv", ""), ["t.csv", "csv table"]),
     "not a Parquet file": (text("t.parquet", "hello"), ["t.parquet", "parquet table"]),
     "not JSON Lines": (text("t.jsonl", "{oops\n"), ["t.jsonl", "jsonl table"]),
@@ -107,6 +108,7 @@ OPTIONS = {
     "unknown policy": ("--policy porb", ["policy", "'porb'", "did you mean 'prob'"]),
     "second policy unknown": ("--policy prob,dimprob", ["'dimprob'", "did you mean 'dimpprob'"]),
     "policy with brackets": ("--policy [bold]prob[/bold]", ["[bold]prob[/bold]"]),
+    "a policy twice": ("--policy prob,fifo,prob", ["--policy", "once", "'prob,fifo,prob'"]),
     "no policy": ("--policy ,", ["--policy", "','"]),
     "second policy not defined": ("--policy prob,dgl --window none", ["'dgl'", "window", "'none'"]),
     "window zero": ("--window 0", ["window", "positive", "'0'"]),
@@ -151,6 +153,7 @@ OPTIONS = {
     "unknown clock": ("--clock stream", ["clock", "'stream'", "did you mean 'streams'"]),
     "lateness negative": ("--lateness -1", ["lateness", "-1"]),
     "lateness not a number": ("--lateness x", ["lateness", "'x'"]),
+    "lateness without the clock that asks for it": ("--lateness 3", ["--lateness 3", "--clock streams"]),
     "lateness of one stream": ("--lateness R=1", ["lateness", "R, S"]),
     "unknown predicate": ("--predicate ~", ["predicate", "'~'"]),
     "epsilon negative": ("--predicate eps:-1", ["eps", "'eps:-1'"]),
@@ -267,6 +270,9 @@ GENERATE = {
     "three skews for two streams": ("--skew 1,2,3", ["skew", "[1.0, 2.0, 3.0]"]),
     "no rate": ("--rate 0", ["rate", "0.0"]),
     "bad burst": ("--burst 5:9:2", ["burst", "'5:9:2'"]),
+    "disorder beyond measure": ("--disorder 1000000000000", ["disorder", "1000000000000"]),
+    "more rows than can be": ("--rate 1e300", ["rate", "rows", "e+30"]),
+    "more keys than can be": ("--keys 10000000000", ["keys", "1e+10"]),
     "negative disorder": ("--disorder -1", ["--disorder", "'-1'"]),
     "unknown ranks": ("--ranks corelated", ["ranks", "'corelated'", "did you mean 'correlated'"]),
     "unknown importance": ("--importance rar", ["importance", "'rar'", "did you mean 'rare'"]),
@@ -274,7 +280,7 @@ GENERATE = {
     "negative seed": ("--seed -1", ["--seed", "'-1'"]),
     "huge seed": (f"--seed {10**40}", ["--seed", "2**60"]),
     "a stream twice": ("--streams R,R", ["streams", "['R', 'R']"]),
-    "more than there is memory for": (f"--n {10**15}", ["memory"]),
+    "more ticks than can be": (f"--n {10**15}", ["n must", "1e+15"]),
 }
 
 

@@ -349,3 +349,10 @@ def test_every_row_is_shed_or_expires_or_is_retained(policy, setting, stepwise):
     assert totals.n_shed + totals.n_expired + totals.retained == totals.n_input == len(trace)
     assert (len(played.sheds), len(played.expired)) == (totals.n_shed, totals.n_expired)
     assert sorted([*played.sheds, *played.expired, *last]) == list(range(len(trace)))
+
+
+@pytest.mark.parametrize("stepwise", (False, True))
+def test_bytes_that_are_no_snapshot_are_refused(stepwise):
+    engine, _ = opened(a_trace(), keep=EVERYTHING, stepwise=stepwise, window=4, memory=4, policy="prob")
+    with pytest.raises(ps.PenstockError, match=r"state must be a snapshot of this engine, got 7 bytes that are none"):
+        engine.restore(b"nothing")

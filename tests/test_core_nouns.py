@@ -342,6 +342,8 @@ def test_an_objective_that_is_none_is_refused():
         ps.simulate(trace(), window=2, memory=2, objective="mni")
     with refused("objective must return a number.*, got 'much'"):
         ps.exact(trace(), window=9, objective=lambda members: "much")
+    with refused("objective must be a function of one argument"):
+        ps.exact(trace(), window=9, objective=lambda low, high: low + high)
 
 
 # -------------------------------------------------------------------------------------------------- traces: the columns
@@ -587,7 +589,7 @@ def test_files_that_cannot_be_read(tmp_path):
         ps.read_trace(tmp_path / "nowhere.csv")
     folder = tmp_path / "folder.csv"
     folder.mkdir()
-    with refused("there is no file '.*folder.csv'"):
+    with refused("folder.csv' is a folder, not a file"):
         ps.read_trace(folder)
     with refused(r"the file to read must end in .parquet, .csv, .jsonl, .json, got '.*trace.txt'"):
         ps.read_trace(tmp_path / "trace.txt")

@@ -25,6 +25,7 @@ from penstock.core.trace import Trace
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MOST = 1_000_000_000  # rows of a stream, or keys
 RANKS = ("correlated", "uncorrelated", "anti-correlated")
 IMPORTANCE = ("rare", "uniform", "key")
 
@@ -86,6 +87,11 @@ def generate(
         raise PenstockError(f"groups must be at most keys, {keys}, got {groups}")
     skews = _each("skew", skew, len(names), "a number >= 0", lambda value: value >= 0)
     rates = _each("rate", rate, len(names), "a number > 0", lambda value: value > 0)
+    for argument, size in {"n": n, "keys": keys, "rate": n * max(rates)}.items():
+        if size > MOST:
+            raise PenstockError(f"{argument} must make at most {MOST:,} {'keys' if argument == 'keys' else 'rows'}, got {size:.3g}")
+    if (n + disorder) * (disorder + 1) > 1 << 62:
+        raise PenstockError(f"disorder must be a number of ticks that the trace can show, got {disorder}")
     boost = np.ones(n) if burst is None else _boost(burst, n)
 
     first: Ints = np.empty(0, np.int64)

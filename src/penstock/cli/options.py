@@ -39,7 +39,7 @@ Objective = Annotated[
         default="min; count without importances",
     ),
 ]
-Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on.")]
+Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on: ticks, or 2026-01-31T12:00 for timestamps.")]
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
 Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
 Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
@@ -53,7 +53,7 @@ Memory = Annotated[
     _option(
         _SHED,
         "SIZE",
-        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50).",
+        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100).",
         default=False,
     ),
 ]

@@ -24,7 +24,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
-from penstock.cli.texts import check_size, integer, read_rates, real, settings, words
+from penstock.cli.texts import check_size, integer, moment, read_rates, real, settings, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -79,13 +79,14 @@ def simulate(
     for option, text in {"--window": window, "--memory": memory, "--lateness": lateness}.items():
         check_size(text, option)
     names = words(policy, "--policy")
+    if len(set(names)) < len(names):
+        raise PenstockError(f"--policy must name each policy once, got {policy!r}")
     options: dict[str, Any] = {
         "window": window,
         "memory": memory,
         "allocation": allocation,
         "stats": stats,
         "objective": objective,
-        "start": None if start is None else integer(start, "--start"),
         "seed": integer(seed, "--seed", least=0),
         "alpha": None if alpha is None else real(alpha, "--alpha"),
         "beta": None if beta is None else real(beta, "--beta"),
@@ -101,7 +102,10 @@ def simulate(
     from penstock.core.trace import read_trace
 
     rows = read_trace(trace, key=words(key, "--key"), streams=None if streams is None else words(streams, "--streams"))
+    options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     problem = _check(rows, names, options)
+    if clock != "streams" and problem.lateness.any():
+        raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
         options["given"] = read_rates(rates, rows)
     compared = not as_json if exact is None else exact

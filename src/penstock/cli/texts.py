@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,21 @@ def integer(text: str, option: str, *, least: int = -(1 << 60)) -> int:
         bounds = " up to 2**60" if number > 1 << 60 else f" >= {least}" if least > -(1 << 60) else ""
         raise PenstockError(f"{option} must be a whole number{bounds}, got {text!r}")
     return number
+
+
+def moment(text: str, option: str, *, timestamps: bool) -> int:
+    """A time of a trace: a number of ticks; where the trace has timestamps, a date too (in UTC, unless it says otherwise).
+
+    >>> moment("1970-01-01T00:01", "--start", timestamps=True)
+    60000000
+    """
+    try:
+        then = datetime.fromisoformat(text.strip()) if timestamps and "-" in text.strip()[1:] else None
+    except ValueError:
+        raise PenstockError(f"{option} must be a time such as 2026-01-31T12:00, got {text!r}") from None
+    if then is None:
+        return integer(text, option)
+    return (then.replace(tzinfo=then.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def real(text: str, option: str) -> float:

@@ -65,7 +65,10 @@ class StepwiseEngine:
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot."""
-        mine, statistics, policy = pickle.loads(state)
+        try:
+            mine, statistics, policy = pickle.loads(state)
+        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError, KeyError):
+            raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes that are none") from None
         vars(self).update(mine)
         self.statistics.restore(statistics)
         vars(self.policy).update(policy)

@@ -18,6 +18,8 @@ SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 def read_table(path: Path) -> pa.Table:
     """Read a flat table from a file, by its suffix; every failure is one sentence."""
     suffix = check_suffix(path, "the file to read")
+    if path.is_dir():
+        raise PenstockError(f"{str(path)!r} is a folder, not a file; name one file")
     if not path.is_file():
         raise PenstockError(f"there is no file {str(path)!r}")
     try:

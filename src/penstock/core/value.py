@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,12 @@ class Objective:
         if isinstance(spec, Objective):
             return spec
         if callable(spec):
+            try:
+                inspect.signature(spec).bind([1.0])
+            except TypeError:
+                raise PenstockError(f"objective must be a function of one argument, the list of importances, got {spec!r}") from None
+            except ValueError:
+                pass  # a built-in function that does not say what it takes
             return cls("user", USER, spec)
         name = choose("objective", spec, OBJECTIVES)
         return cls(name, OBJECTIVES.index(name))
