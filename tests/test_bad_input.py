@@ -73,6 +73,7 @@ TRACES = {
     "importance zero": (parquet(importance=[1.0, 1.0, 0.0, 1.0]), ["'importance'", "positive", "0.0", "row 2"]),
     "importance negative": (parquet(importance=[1, 1, 1, -4]), ["'importance'", "positive", "-4", "row 3"]),
     "importance null": (parquet(importance=[1.0, None, 1.0, 1.0]), ["'importance'", "None", "row 1"]),
+    "importance beyond products": (parquet(importance=[1e200, 1.0, 1.0, 1.0]), ["'importance'", "1e+150", "row 0"]),
     "importance infinite": (parquet(importance=[float("inf"), 1.0, 1.0, 1.0]), ["'importance'", "inf", "row 0"]),
     "lifetime zero": (parquet(lifetime=[1, 0, 1, 1]), ["'lifetime'", "at least 1", "row 1"]),
     "empty trace": (
@@ -153,6 +154,7 @@ OPTIONS = {
     "unknown clock": ("--clock stream", ["clock", "'stream'", "did you mean 'streams'"]),
     "lateness negative": ("--lateness -1", ["lateness", "-1"]),
     "lateness not a number": ("--lateness x", ["lateness", "'x'"]),
+    "half-life too short": ("--stats decayed --half-life 1e-320", ["half_life", "half a tick", "1e-320"]),
     "lateness without the clock that asks for it": ("--lateness 3", ["--lateness 3", "--clock streams"]),
     "lateness of one stream": ("--lateness R=1", ["lateness", "R, S"]),
     "unknown predicate": ("--predicate ~", ["predicate", "'~'"]),

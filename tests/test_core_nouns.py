@@ -16,6 +16,7 @@ import penstock as ps
 from penstock.core.budget import OVERHEAD, Budget
 from penstock.core.predicate import Predicate
 from penstock.core.problem import SWITCHES, Problem
+from penstock.core.ranking import compare_products
 from penstock.core.value import OBJECTIVES, Objective
 from penstock.core.window import DEAD, NEVER, Window, parse_windows
 
@@ -686,3 +687,11 @@ def test_a_run_has_only_what_was_asked_for():
     full = ps.simulate(trace(), window=9, memory=2, policy="fifo", keep=ps.Keep(True, True, True, True, True))
     assert full.outputs.tolist() == [[1, 2, 1], [1, 0, 3]]
     assert full.series.tolist() == [[0, 1, 1], [1, 1, 1]]
+
+
+def test_products_are_compared_exactly_where_floats_cannot_tell():
+    assert compare_products(3, 2.0**61, 6, 2.0**60) == 0
+    assert compare_products(3, 2.0**70, 6, 2.0**69) == 0
+    assert compare_products((1 << 60) + 1, 3.0, 1 << 60, 3.0) == 1
+    assert compare_products(1 << 60, 3.0, (1 << 60) + 1, 3.0) == -1
+    assert compare_products(5, 0.1, 10, 0.05) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
@@ -18,7 +18,7 @@ from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.sketch import Sketch
-from strategies import COMPILED, Case
+from strategies import COMPILED, EVERYTHING, Case, opened
 
 
 class Notes(ps.Policy):
@@ -255,6 +255,28 @@ def test_long_runs_over_decayed_statistics_are_the_oracles(streams, policy):
     expected = case.expected()
     assert case.played() == expected
     assert case.played(stepwise=True) == expected
+
+
+@pytest.mark.parametrize("stats", ("decayed", "sketch"))
+@pytest.mark.parametrize("policy", ("prob", "life"))
+def test_long_runs_over_decayed_statistics_are_the_same_in_any_batches(policy, stats):
+    trace = Case(rows=long_lived(2), windows=[("time", 256)] * 2).trace
+    options = {"window": 256, "memory": 6, "policy": policy, "stats": stats, "half_life": 1.0, "keep": EVERYTHING}
+    cuts = [0, *(np.flatnonzero(np.diff(trace.time)) + 1), len(trace)]
+    engine, batch = opened(trace, **options)
+    whole = engine.play(batch).sheds.tolist()
+    for every in (1, 2, 7):
+        engine, batch = opened(trace, **options)
+        parts = [engine.play(batch.cut(begin, end)).sheds.tolist() for begin, end in pairwise([*cuts[:-1:every], len(trace)])]
+        assert [row for part in parts for row in part] == whole
+
+
+@pytest.mark.parametrize("stats", ("decayed", "sketch"))
+@pytest.mark.parametrize("policy", ("prob", "life", "elife"))
+def test_a_stream_of_a_thousand_windows(policy, stats):
+    trace = ps.generate(10_000 if COMPILED else 2_000, seed=1)
+    run = ps.simulate(trace, window=10 if COMPILED else 2, memory=8, policy=policy, stats=stats)
+    assert run.n_input == len(trace) == run.n_shed + run.n_expired + 8
 
 
 # ------------------------------------------------------------------------------------------------------------- sketch

@@ -162,6 +162,12 @@ class Engine(Protocol):
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
 
+    def advance(self, seen: Ints) -> Ints:
+        """Between batches: how far each stream has come elsewhere (largest times). The rows that expire with that."""
+
+    def retained(self) -> Ints:
+        """The rows in memory, rising."""
+
     def snapshot(self) -> bytes:
         """The state between two batches."""
 

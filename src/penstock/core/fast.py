@@ -14,11 +14,12 @@ from penstock.core.engine import Bands, Keep, Played, Progress, Ranking, Statist
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.passage import regroup
-from penstock.core.play import Columns, Logs, play
+from penstock.core.play import Columns, Logs, expire, play
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
+from penstock.core.rounding import aged
 from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
-from penstock.core.tournament import BLOCK, EMPTY, LAST, PATIENCE, rebuild, shape
+from penstock.core.tournament import BLOCK, LAST, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
 
@@ -90,6 +91,18 @@ class FastEngine:
         kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
         return Played(kept[0], kept[1].reshape(-1), kept[2].reshape(-1), kept[3], kept[4])
 
+    def advance(self, seen: Ints) -> Ints:
+        """Take note of how far the streams have come elsewhere."""
+        lanes = self.arrays["lanes"]
+        lanes["seen"] = np.maximum(lanes["seen"], seen)
+        self.memory.now = max(int(self.memory.now), int(lanes["seen"].max()))
+        log = np.empty((int(self.memory.live), 1), dtype=np.int64)
+        return log[: expire(self.memory, log, 0, True), 0]
+
+    def retained(self) -> Ints:
+        """The rows in memory."""
+        return np.sort(self.arrays["slots"]["row"][live_slots(self.memory)])
+
     def snapshot(self) -> bytes:
         """The state between two batches."""
         file = io.BytesIO()
@@ -154,9 +167,8 @@ class FastEngine:
             return columns, len(batch)
         rates, stop, steps = self.statistics.rates(batch, begin)
         if steps:
-            shift = -steps * (self.problem.n_streams - 1)
             for array, name in (("groups", "price"), ("tolls", "used")):
-                self.arrays[array][name] = np.ldexp(self.arrays[array][name], shift)
+                self.arrays[array][name] = aged(self.arrays[array][name], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
@@ -241,7 +253,7 @@ def _allocate(
     for name in ("owns", "dues", "moments"):
         arrays[name][:] = NEVER
     arrays["keys"][:] = LAST
-    arrays["worths"][:] = EMPTY
+    arrays["worths"][:] = np.inf
     arrays["slots"]["after"] = np.arange(1, slots + 1)
     arrays["groups"]["head"] = np.arange(1, groups + 1)
     for name in ("tail", "top", "kin"):

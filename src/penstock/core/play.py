@@ -25,6 +25,7 @@ from penstock.core.ranking import (
     FROM_IMPORTANCE,
     GAIN_LOSS,
     MATCHES,
+    PRICE,
     RATES,
     SCORE,
     STAY,
@@ -37,7 +38,7 @@ from penstock.core.ranking import (
 )
 from penstock.core.state import Memory, bands, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
 from penstock.core.toll import observe, use_toll
-from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, refresh
+from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote, refresh
 from penstock.core.trace import Floats, Ints
 
 
@@ -119,17 +120,8 @@ def play(
             stream = batch.stream[at]
             lanes(memory)[stream].arrivals += 1
             lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
-        for stream in range(streams):
-            lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else now
+        lengths[2] = expire(memory, expired, lengths[2], keep_expired)
         horizon = horizon_of(memory)
-        slot = next_expired(memory, horizon)
-        while slot >= 0:
-            if keep_expired:
-                expired[lengths[2], 0] = slots(memory)[slot].row
-                lengths[2] += 1
-            memory.n_expired += 1
-            leave(memory, slot)
-            slot = next_expired(memory, horizon)
 
         keep_time(memory)
         step = memory.budget_step
@@ -205,13 +197,17 @@ def play(
         if memory.prices == MATCHES and memory.mn_of_memory == 0:
             count_matches(memory)
         if kind == GAIN_LOSS:
+            memory.patient = 0
             _gain_and_lose(memory, batch, position, end, first_row)
+            memory.patient = size <= PATIENCE
         for at in range(position, end):
             slot = fresh(memory)[at - position]
             stream = batch.stream[at]
             if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
                 group = slots(memory)[slot].group
                 unlink(memory, slot)
+                if PRICE <= kind < SCORE and not memory.banded:
+                    promote(memory, 0, group)
                 forget(memory, group)
                 fresh(memory)[at - position] = -2
                 memory.n_expired += 1
@@ -253,6 +249,8 @@ def play(
             at = _next_turned_away(memory, which, batch, position, end) if door else -1
             while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
                 slot = victim(memory, which, first_row) if pools(memory)[which] > budget_caps[step, which] else -1
+                if slot < 0 and at < 0:
+                    break  # nobody is left to shed
                 if slot < 0 or (at >= 0 and _ranks_below(memory, batch, at, slot, base_row)):
                     fresh(memory)[at - position] = -2
                     row = base_row + at
@@ -302,6 +300,23 @@ def play(
                     slot = slots(memory)[slot].newer
         position = end
     return position
+
+
+@kernel
+def expire(memory: Memory, log: Ints, logged: int, keep: bool) -> int:
+    """Set the clocks, and drop every tuple whose window has passed; the new length of the log of their rows."""
+    for stream in range(memory.streams):
+        lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else memory.now
+    horizon = horizon_of(memory)
+    slot = next_expired(memory, horizon)
+    while slot >= 0:
+        if keep:
+            log[logged, 0] = slots(memory)[slot].row
+            logged += 1
+        memory.n_expired += 1
+        leave(memory, slot)
+        slot = next_expired(memory, horizon)
+    return logged
 
 
 @kernel

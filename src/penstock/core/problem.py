@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.predicate import Predicate
-from penstock.core.trace import Ints
+from penstock.core.trace import LIMIT, Ints
 from penstock.core.value import COUNT, Objective
 from penstock.core.window import Window, by_stream, check_names, parse_windows, whole
 
@@ -102,7 +102,7 @@ class Problem:
             seed=_seed(seed),
             alpha=_positive(alpha, "alpha"),
             beta=_positive(beta, "beta", zero=True),
-            half_life=_positive(half_life, "half_life"),
+            half_life=_half_life(half_life),
             weights=_weights(weights),
             switches=_switches(switches or {}),
             has_importance=has_importance,
@@ -185,6 +185,13 @@ def _positive(value: float | None, name: str, *, zero: bool = False) -> float | 
         number = math.nan
     if not (0 < number < math.inf or (zero and number == 0)):
         raise PenstockError(f"{name} must be a {'number >= 0' if zero else 'positive number'}, got {value!r}")
+    return number
+
+
+def _half_life(value: float | None) -> float | None:
+    number = _positive(value, "half_life")
+    if number is not None and not 0.5 <= number < LIMIT:
+        raise PenstockError(f"half_life must be at least half a tick and below 2**60, got {value!r}")
     return number
 
 

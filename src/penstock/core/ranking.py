@@ -25,6 +25,7 @@ from penstock.core.state import Memory, bands, floors, groups, ladder, lanes, ra
 # Kinds of ranking. ARRIVAL and DRAW need no classes; PRICE, LIFE and STAY order a class by age, the others by a heap.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = range(9)
 NO_PRICES, RATES, MATCHES = range(3)  # prices of classes: none, per-row rates of the statistics, mn
+_EXACT = 2.0**53
 FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = range(3)  # where a first score comes from
 
 
@@ -53,7 +54,7 @@ def compare_products(a: int, x: float, b: int, y: float) -> int:
     right = b * y
     if abs(left - right) > 1e-14 * (abs(left) + abs(right)):
         return -1 if left < right else 1
-    if x == np.floor(x) and y == np.floor(y):
+    if x == np.floor(x) and y == np.floor(y) and max(abs(x), abs(y)) < _EXACT:
         exact = int(a) * int(x) - int(b) * int(y)  # may wrap beyond 64 bits, but the difference is small, so it comes out right
         if exact < 0:
             return -1

@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from penstock.core.compiled import kernel
+from penstock.core.trace import Floats
 
 BITS = 42
 """Significant bits that are kept."""
+_VANISHED = 2.0**-1000
 
 
 @kernel
@@ -23,3 +25,13 @@ def rounded(x: float) -> float:
         return 0.0
     mantissa, exponent = math.frexp(x)
     return math.ldexp(np.rint(math.ldexp(mantissa, BITS)), exponent - BITS)
+
+
+def aged(sums: Floats, half_lives: int) -> Floats:
+    """Sums of weights after so many half-lives; what has become too small to be told from nothing is nothing.
+
+    >>> aged(np.array([1.0, 0.0]), 3).tolist(), aged(np.array([1.0]), 1001).tolist()
+    ([0.125, 0.0], [0.0])
+    """
+    out = np.ldexp(sums, -min(half_lives, 4000))
+    return np.where(out < _VANISHED, 0.0, out)

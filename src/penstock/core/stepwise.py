@@ -56,6 +56,23 @@ class StepwiseEngine:
                 progress(int(end - begin))
         return Played.join(parts, self.problem.n_streams)
 
+    def advance(self, seen: Ints) -> Ints:
+        """Take note of how far the streams have come elsewhere."""
+        self.seen = np.maximum(self.seen, seen)
+        self.now = max(self.now, int(self.seen.max()))
+        if self.memory is None:
+            return np.empty(0, np.int64)
+        _, bound = self._bounds()
+        gone = self.memory["expiry"] <= bound[self.memory["stream"]]
+        expired = self.memory["row"][gone]
+        self.memory = _pick(self.memory, ~gone)
+        self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), retained=len(self.memory["time"]))
+        return expired
+
+    def retained(self) -> Ints:
+        """The rows in memory."""
+        return np.empty(0, np.int64) if self.memory is None else np.sort(self.memory["row"])
+
     def snapshot(self) -> bytes:
         """The state between two batches."""
         state = dict(vars(self))
@@ -106,10 +123,9 @@ class StepwiseEngine:
         np.maximum.at(self.seen, new["stream"], time)
         self.importance_seen += float(new["importance"].sum())
         new["arrived"] = np.full(len(new["time"]), self.instant)
-        in_rows = np.array([w.kind == "rows" for w in problem.windows])
+        in_rows, bound = self._bounds()
         clock = np.where(in_rows, self.arrivals, self.now)
-        horizon = self.now if problem.clock == "global" else self._horizon()
-        bound = np.where(in_rows, self.arrivals, horizon)
+        horizon = self._horizon()
         late = int(np.count_nonzero((new["expiry"] <= horizon) & ~in_rows[new["stream"]]))
 
         gone = self.memory["expiry"] <= bound[self.memory["stream"]]
@@ -171,7 +187,14 @@ class StepwiseEngine:
             np.array([[time, *held]]) if self.keep.series else np.empty((0, n + 1), np.int64),
         )
 
+    def _bounds(self) -> tuple[NDArray[np.bool_], Ints]:
+        """Which streams have windows counted in rows, and up to which expiry the tuples of each have passed."""
+        in_rows = np.array([w.kind == "rows" for w in self.problem.windows])
+        return in_rows, np.where(in_rows, self.arrivals, self._horizon())
+
     def _horizon(self) -> int:
+        if self.problem.clock == "global":
+            return int(self.now)
         return -NEVER if (self.seen == -NEVER).any() else int((self.seen - self.problem.lateness).min())
 
     def _join(self, columns: Columns, before: Ints, arrivals: Ints, in_rows: NDArray[np.bool_]) -> tuple[Ints, float]:

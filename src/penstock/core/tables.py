@@ -24,7 +24,7 @@ def read_table(path: Path) -> pa.Table:
         raise PenstockError(f"there is no file {str(path)!r}")
     try:
         if suffix == ".parquet":
-            return pyarrow.parquet.read_table(path)
+            return pyarrow.parquet.ParquetFile(path).read()  # read_table would import pandas, for a second
         if suffix == ".csv":
             options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=False)
             return pyarrow.csv.read_csv(path, convert_options=options)

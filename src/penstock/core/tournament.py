@@ -36,7 +36,6 @@ from penstock.core.window import NEVER
 
 BLOCK = 8
 _ROUNDING = 1e-14  # products closer than this, relatively, are compared exactly
-EMPTY = 1e280
 _TIE = 0x7FFFFFFF  # the bits of a key for what decides between equal scores,
 LAST = 0x7FFFFFFFFFFFFFFF  # nobody's key
 _LOW = 0xFFFFF  # and those of them for the time, where importance comes first
@@ -80,13 +79,13 @@ def _sortable(number: float) -> int:
     """A whole number of 32 bits in the order of the numbers, rounding down to the nearest short float."""
     short = np.float32(min(max(number, -3e38), 3e38) + 0.0)  # + 0.0 makes -0.0 one with 0.0
     bits = int(short.view(np.int32))
-    return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) - (1 if short > number else 0)
+    return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) - (1 if float(short) > number else 0)
 
 
 @inlined
 def _is_short(number: float) -> bool:
     """Whether a number is a short float."""
-    return bool(np.float32(min(max(number, -3e38), 3e38)) == number)
+    return bool(float(np.float32(min(max(number, -3e38), 3e38))) == number)
 
 
 @inlined
@@ -295,7 +294,7 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
         best = at if less else best
         lowest_score = min(score, lowest_score)
     hub = root - memory.leaves * memory.planes
-    if lowest_score >= EMPTY:
+    if lowest_score == np.inf:
         _vacate(memory, root + node)
         owns(memory)[hub + node] = NEVER
         dues(memory)[hub + node] = _due(memory, hub, node)
@@ -309,7 +308,8 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
         q = worths(memory)[at]
         left = max(0, moments(memory)[at] - start)
         rival = left * q
-        meets = (rival - score - _ROUNDING * (rival + score)) / max(q - p, 1e-300)
+        nearer = min(q - p, 1e300) if q > p else 1.0
+        meets = (rival * (1 - _ROUNDING) - score * (1 + _ROUNDING)) / nearer
         fades = left * (1 - _ROUNDING)
         least = 0.0 if q > p else fades
         ticks = min(ticks, min(max(meets, least), fades))
@@ -324,7 +324,7 @@ def _judge(memory: Memory, tree: int, clock: int, root: int, node: int) -> None:
 def _vacate(memory: Memory, at: int) -> None:
     """Nobody plays at an entry of a kinetic tournament: it is worth too much to win or to overtake."""
     holders(memory)[at] = -1
-    worths(memory)[at] = EMPTY
+    worths(memory)[at] = np.inf
     moments(memory)[at] = NEVER
 
 

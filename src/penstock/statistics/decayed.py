@@ -1,8 +1,9 @@
 """Statistics `decayed`: every arrival counts, shed ones too, and loses half its weight in every half-life.
 
 Weights are taken *forward*: an arrival at time u weighs 2 ** ((u - origin) / half-life) for good, so sums grow only by arrivals and the
-order of keys changes only where something arrived. When the exponent grows large, the origin moves by whole half-lives, which
-divides every sum by the same power of two, exactly; sums that vanish with it are forgotten.
+order of keys changes only where something arrived. Every so many half-lives since the first arrival, the origin moves along, which
+divides every sum by the same power of two, exactly; sums that vanish with it are forgotten. When it moves depends on the times of
+the rows alone, not on how they are cut into batches.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
 from penstock.core.memory import place_of
 from penstock.core.problem import Problem
-from penstock.core.rounding import rounded
+from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View, match
 from penstock.statistics.base import Source
 
-_MOVE, _LIMIT = 512, 960  # exponents of a price: the origin moves beyond the first, and no segment of rows passes the second
+_REACH = 96  # the exponent that the price of one arrival may reach before the origin moves
 
 
 class Forward:
@@ -29,7 +30,7 @@ class Forward:
 
     def __init__(self, half_life: float, streams: int) -> None:
         self.half_life = half_life
-        self.factors = streams - 1  # a price is the product of so many rates
+        self.step = max(1, _REACH // (streams - 1))  # half-lives by which the origin moves; a price is a product of streams - 1 rates
         self.origin: int | None = None
         self.moved = 0
 
@@ -41,14 +42,11 @@ class Forward:
 
     def segment(self, time: Ints) -> tuple[int, int]:
         """How many rows can be weighed before the origin must move, and by how many half-lives it has just moved."""
-        exponents = self.exponents(time)
-        steps = 0
-        if exponents[0] * self.factors > _MOVE:
-            steps = int(exponents[0])
+        steps = int(self.exponents(time[:1])[0] // self.step) * self.step
+        if steps > 0:
             self.moved += steps
-            exponents = exponents - steps
-        beyond = np.flatnonzero(exponents * self.factors > _LIMIT)
-        return (int(beyond[0]) if len(beyond) else len(time)), steps
+        beyond = np.flatnonzero(self.exponents(time) >= self.step)
+        return (int(beyond[0]) if len(beyond) else len(time)), max(0, steps)
 
     def snapshot(self) -> dict[str, Any]:
         """The position of the clock."""
@@ -80,7 +78,7 @@ class Decayed(Source):
         """The decayed count of each row's key in each stream, its instant included, in forward weights."""
         span, steps = self.forward.segment(batch.time[begin:])
         if steps:
-            self.sums = np.ldexp(self.sums, -steps)
+            self.sums = aged(self.sums, steps)
             self._resize(len(self.known))
         stop = begin + span
         weight = np.exp2(self.forward.exponents(batch.time[begin:stop]))
@@ -102,8 +100,8 @@ class Decayed(Source):
         new = np.flatnonzero(view.new)
         _, steps = self.forward.segment(view.time[new])
         if steps:
-            view.rates[:] = np.ldexp(view.rates, -steps)
-            self.history = [(*columns[:-1], np.ldexp(columns[-1], -steps)) for columns in self.history]
+            view.rates[:] = aged(view.rates, steps)
+            self.history = [(*columns[:-1], aged(columns[-1], steps)) for columns in self.history]
         weight = np.exp2(self.forward.exponents(view.time[new]))
         self.history.append((view.stream[new], view.key[new], view.values[new], view.importance[new], weight))
         old = np.flatnonzero(~view.new)

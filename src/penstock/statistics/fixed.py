@@ -21,6 +21,7 @@ from penstock.core.value import AVG, COUNT, MAX, MIN, PRODUCT, SUM, Objective
 from penstock.core.view import match
 from penstock.statistics.base import Source
 
+_MOST = 1e60  # a rate, so that products of several and of a life are numbers
 _CELLS = 1 << 22  # of a match matrix that is held at once
 
 
@@ -87,8 +88,8 @@ def given_table(problem: Problem, trace: Trace, given: Mapping[tuple[str, Any], 
     for (stream, name), rate in given.items():
         if stream not in problem.streams:
             raise PenstockError(f"given must name the streams {', '.join(problem.streams)}, got {stream!r}")
-        if not 0 <= float(rate) < np.inf:
-            raise PenstockError(f"given must have rates >= 0, got {rate!r} for {stream} {name!r}")
+        if not 0 <= float(rate) <= _MOST:
+            raise PenstockError(f"given must have rates >= 0 and at most {_MOST:g}, got {rate!r} for {stream} {name!r}")
         if name in numbers:
             table[numbers[name], problem.streams.index(stream)] = float(rate)
     return table

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
 from penstock.core.problem import Problem
-from penstock.core.rounding import rounded
+from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 from penstock.statistics.base import Source
@@ -55,10 +55,10 @@ class Sketch(Source):
 
     def arrive(self, view: View) -> None:
         """Weigh the arrivals."""
+        _, steps = self.forward.segment(view.time[view.new])
+        self._move(steps)
         new = np.flatnonzero(view.new & (view.key >= 0))
         if len(new):
-            _, steps = self.forward.segment(view.time[new])
-            self._move(steps)
             weight = np.exp2(self.forward.exponents(view.time[new]))
             _add(self.table[0], self.hashes, view.stream[new], view.key[new], weight)
             _add(self.table[1], self.hashes, view.stream[new], view.key[new], weight * view.importance[new])
@@ -84,7 +84,7 @@ class Sketch(Source):
     def _move(self, steps: int) -> None:
         """The origin of the weights has moved."""
         if steps:
-            self.table = np.ldexp(self.table, -steps)
+            self.table = aged(self.table, steps)
 
     def snapshot(self) -> dict[str, Any]:
         """The table, and the clock."""
