@@ -146,7 +146,7 @@ def test_given_and_its_table_belong_together():
             noted(trace, **options)
     with pytest.raises(ps.PenstockError, match="given must name the streams R, S, got 'X'"):
         noted(trace, stats="given", given={("X", 0): 1})
-    with pytest.raises(ps.PenstockError, match=r"given must have rates >= 0, got -1 for R 0"):
+    with pytest.raises(ps.PenstockError, match=r"given must have rates >= 0 and at most 1e\+60, got -1 for R 0"):
         noted(trace, stats="given", given={("R", 0): -1})
     with pytest.raises(ps.PenstockError, match="stats 'given' holds rates by key; for predicate '<'"):
         noted(trace, stats="given", given={("R", 0): 1}, predicate="<")
