@@ -9,7 +9,8 @@ READY := $(VENV)/.ready
 UV := $(BIN)/uv
 # The interpreters to try, in this order; `make setup PYTHON=/opt/python/bin/python3` tries only that one.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-PYTEST := $(BIN)/pytest -n $(JOBS)
+# Tests of one group, such as those that share a Spark session, stay in one process.
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 LOCKS := requirements-bootstrap.lock requirements.lock
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
@@ -53,6 +54,18 @@ $(READY): pyproject.toml $(LOCKS)
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Spark needs Java. It is installed where that takes no questions; without it all else works, and the tests of Spark are skipped.
+.PHONY: java
+java:
+	@major=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	if [ "$${major:-0}" -lt 17 ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo 'installing Java 17 (openjdk-17-jre-headless)'; \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless; } >/dev/null 2>&1 || true; \
+	  fi; \
+	  command -v java >/dev/null || echo 'Spark needs Java 17 or newer: install it (on Debian and Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME.' >&2; \
+	fi
+
 demo: setup ## run the demonstration
 	$(BIN)/penstock demo
 
@@ -62,7 +75,7 @@ lint: setup ## check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint kernels ## lint, then the quick tests
+test: lint kernels java ## lint, then the quick tests
 	$(PYTEST) -m "not slow"
 
 # Compiled once, before the workers of the tests would each do it.

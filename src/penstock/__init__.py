@@ -1,5 +1,8 @@
 """Penstock: stream joins in sliding windows under a hard memory budget. `import penstock as ps`."""
 
+from importlib import import_module
+from typing import Any
+
 from penstock.core.engine import Keep
 from penstock.core.errors import PenstockError
 from penstock.core.quality import Quality, compare
@@ -12,6 +15,17 @@ from penstock.policies.table import POLICIES
 from penstock.simulate import exact, simulate
 
 __version__ = "0.1.0"
+
+_ON_SPARK = ("join", "stream")
+
+
+def __getattr__(name: str) -> Any:
+    """What needs Spark is imported when it is asked for."""
+    if name in _ON_SPARK:
+        return getattr(import_module("penstock.spark.operator"), name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
 __all__ = [
     "POLICIES", "JoinRun", "Keep", "PenstockError", "Policy", "Quality", "Trace", "View", "compare", "exact", "generate", "read_trace",
     "simulate",

@@ -1,0 +1,124 @@
+"""A shard without Spark: packed cells, numbers for keys, and an engine with payload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
+from penstock.spark.keys import KeyBook
+from penstock.spark.shard import Plan, Shard
+
+VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
+
+
+@given(st.lists(st.tuples(VALUES, st.none() | st.integers(-(1 << 63), (1 << 63) - 1)), min_size=1, max_size=12), st.integers(1, 11))
+def test_keys_have_equal_numbers_exactly_where_they_are_equal(keys, cut):
+    """In one batch or in two; a null in any column matches nothing."""
+    book = KeyBook()
+    parts = [keys[:cut], keys[cut:]]
+    types = (pa.string(), pa.int64())
+    numbers = [
+        book.numbers([pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), types, strict=True)]).tolist()
+        for part in parts
+        if part
+    ]
+    flat = [number for part in numbers for number in part]
+    for left, x in enumerate(keys):
+        assert (flat[left] < 0) == (None in x)
+        for right, y in enumerate(keys):
+            if None not in x and None not in y:
+                assert (flat[left] == flat[right]) == (x == y)
+
+
+@given(st.lists(st.none() | st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3), min_size=1, max_size=12))
+def test_whole_numbers_need_no_dictionary_and_no_two_share_a_number(values):
+    numbers = KeyBook().numbers([pa.array(values, pa.int64())]).tolist()
+    assert [number < 0 for number in numbers] == [value is None for value in values]
+    seen = {value: number for value, number in zip(values, numbers, strict=True) if value is not None}
+    assert len(set(seen.values())) == len(seen)
+
+
+def test_zeros_are_one_key_and_so_are_nans():
+    numbers = KeyBook().numbers([pa.array([0.0, -0.0, float("nan"), -float("nan"), 1.0])])
+    assert numbers[0] == numbers[1] != numbers[2] == numbers[3] != numbers[4]
+
+
+def test_every_shard_hears_from_every_task():
+    batch = pa.record_batch({"shard": [1, 0, 1], "time": [5, 7, 6], "v": ["a", "b", "c"]})
+    cells = [part for out in packer(0, np.array([10, 20, 30]))(iter([batch])) for part in out.to_pylist()]
+    assert {cell["shard"]: cell["clock"] for cell in cells} == {10: 7, 20: 7, 30: 7}
+    content = {cell["shard"]: cell[CELL] and from_cell(cell[CELL]).to_pydict() for cell in cells}
+    assert content == {10: {"time": [7], "v": ["b"]}, 20: {"time": [5, 6], "v": ["a", "c"]}, 30: None}
+    idle = [part for out in packer(0, np.array([10]))(iter([])) for part in out.to_pylist()]
+    assert [(cell["clock"], cell[CELL]) for cell in idle] == [(UNKNOWN, None)]
+
+
+def plan(memory: Any, policy: str) -> Plan:
+    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
+    options = {"window": 20, "memory": memory, "policy": policy, "stats": "decayed"}
+    return Plan(("l", "r"), 1, (("k", "l_v"), ("r_v",)), options, schema)
+
+
+def a_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:
+    tables = []
+    for side in "lr":
+        times = sorted(begin + random.randrange(ticks) for _ in range(random.randrange(1, 30)))
+        key = [random.choice("abcdefg") for _ in times]
+        order = list(range(len(times)))
+        columns = {"time": times, "order": order, "key0": key, f"{side}_v": [t * 100 + n for t, n in zip(times, order, strict=True)]}
+        tables.append(pa.table(columns | ({"k": key} if side == "l" else {})))
+    return tables
+
+
+@pytest.mark.parametrize("policy", ("prob", "fifo", "life"))
+def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_snapshot(policy):
+    random = Random(policy)
+    shard = Shard(plan(15, policy))
+    kept: dict[int, bytes] = {}
+    made: list[tuple[int, int]] = []
+    arrivals: list[tuple[int, str, int, str]] = []
+    for number in range(8):
+        tables = a_batch(random, number * 25, 25)
+        for side, table in zip("lr", tables, strict=True):
+            arrivals += zip(
+                table["time"].to_pylist(), side * len(table), table[f"{side}_v"].to_pylist(), table["key0"].to_pylist(), strict=True
+            )
+        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
+        result = shard.play(tables, clocks)
+        for at, cell in result.changes.items():
+            if cell is None:
+                del kept[at]
+            else:
+                kept[at] = cell
+        made += zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True)
+        assert result.counts["retained_rows"] <= 15
+        assert sum(len(block.rows) for block in shard.blocks.values()) <= 2 * 15 + 2  # dead payload is at most half of a block
+        state = shard.snapshot()
+        shard = Shard(plan(15, policy))
+        shard.restore(state, kept)
+    arrivals.sort(key=lambda row: row[:3])
+    trace = ps.Trace(
+        {"stream": [s for _, s, _, _ in arrivals], "time": [t for t, *_ in arrivals], "key": [k for *_, k in arrivals]}, streams=("l", "r")
+    )
+    run = ps.simulate(trace, window=20, memory=15, policy=policy, stats="decayed", clock="streams", keep=ps.Keep(outputs=True))
+    assert run.outputs is not None and run.n_shed > 0
+    assert Counter(made) == Counter((arrivals[left][2], arrivals[right][2]) for _, left, right in run.outputs.tolist())
+
+
+def test_cells_are_unpacked_into_rows():
+    schema = pa.schema([("a", pa.int64())])
+    shard_rows = pa.table({"a": [1, 2, 3]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(shard_rows)
+    batch = pa.record_batch({CELL: pa.array([bytes(sink.getvalue()), None], pa.binary())})
+    assert [row for part in unpacker(schema)(iter([batch])) for row in part.to_pylist()] == [{"a": 1}, {"a": 2}, {"a": 3}]
