@@ -43,15 +43,17 @@ class KeyBook:
                 distinct, which = np.unique(value[rare], return_inverse=True)
                 out[rare] = self._look_up(distinct.tolist())[which]
         else:
-            which = np.zeros(len(null), dtype=np.int64)
-            first = which[:1]
+            there = pa.array(~null)
+            columns = [column.filter(there) for column in columns]
+            out = np.full(len(null), -1, dtype=np.int64)
+            which = first = np.zeros(len(columns[0]), dtype=np.int64)
             for column in columns:
                 code = column.dictionary_encode()
-                joint = which * (len(code.dictionary) + 1) + np.asarray(code.indices.fill_null(len(code.dictionary)))
+                joint = which * len(code.dictionary) + np.asarray(code.indices)
                 _, first, which = np.unique(joint, return_index=True, return_inverse=True)
             at = pa.array(first)
             names = list(zip(*(column.take(at).to_pylist() for column in columns), strict=True))
-            out = self._look_up(names)[which]
+            out[~null] = self._look_up(names)[which]
         out[null] = -1
         return out
 
