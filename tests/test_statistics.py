@@ -273,9 +273,10 @@ def test_long_runs_over_decayed_statistics_are_the_same_in_any_batches(policy, s
 
 @pytest.mark.parametrize("stats", ("decayed", "sketch"))
 @pytest.mark.parametrize("policy", ("prob", "life", "elife"))
-def test_a_stream_of_a_thousand_windows(policy, stats):
-    trace = ps.generate(10_000 if COMPILED else 2_000, seed=1)
-    run = ps.simulate(trace, window=10 if COMPILED else 2, memory=8, policy=policy, stats=stats)
+def test_a_stream_of_a_thousand_half_lives(policy, stats):
+    ticks, half_life = (10_000, None) if COMPILED else (600, 0.5)
+    trace = ps.generate(ticks, seed=1)
+    run = ps.simulate(trace, window=10, memory=8, policy=policy, stats=stats, half_life=half_life)
     assert run.n_input == len(trace) == run.n_shed + run.n_expired + 8
 
 
