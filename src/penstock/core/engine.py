@@ -120,6 +120,8 @@ class Played:
     expired: Ints
     retained: Ints  # number of the instant, row
     series: Ints  # time, tuples per stream
+    shed_at: Ints  # the last instant in which each row of `sheds` took part
+    expired_at: Ints  # and each of `expired`
 
     @classmethod
     def join(cls, parts: list[Played], streams: int) -> Played:
@@ -132,6 +134,8 @@ class Played:
                 empty,
                 np.empty((0, 2), np.int64),
                 np.empty((0, streams + 1), np.int64),
+                empty,
+                empty,
             )
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
@@ -148,6 +152,8 @@ class Totals:
     n_late: int = 0
     peak_memory: int = 0
     retained: int = 0
+    instant: int = 0
+    next_row: int = 0
     n_steps: int = 0  # heap and list steps (compiled engine)
     n_gains: int = 0  # raised scores (dgl)
 
@@ -159,14 +165,23 @@ class Engine(Protocol):
     def totals(self) -> Totals:
         """The counts so far."""
 
+    def number_from(self, row: int) -> None:
+        """Before the first batch: give rows numbers from this one on."""
+
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
 
     def advance(self, seen: Ints) -> Ints:
         """Between batches: how far each stream has come elsewhere (largest times). The rows that expire with that."""
 
+    def trim(self) -> Ints:
+        """Between batches: shed down to the budget, which may have become smaller. The rows that go."""
+
     def retained(self) -> Ints:
         """The rows in memory, rising."""
+
+    def tuples(self) -> dict[str, Any]:
+        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance."""
 
     def snapshot(self) -> bytes:
         """The state between two batches."""

@@ -14,7 +14,7 @@ from penstock.core.engine import Bands, Keep, Played, Progress, Ranking, Statist
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.passage import regroup
-from penstock.core.play import Columns, Logs, expire, play
+from penstock.core.play import Columns, Logs, dismiss, expire, play, trim
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
 from penstock.core.rounding import aged
@@ -25,6 +25,7 @@ from penstock.core.window import DEAD, NEVER, expiries
 
 _LINE = 64  # bytes of a cache line
 _FEW = 1024  # bands
+TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -55,6 +56,8 @@ class FastEngine:
         rest = {
             "peak_memory": int(at.peak),
             "retained": int(at.live),
+            "instant": int(at.instant),
+            "next_row": int(at.next_row),
             "n_steps": int(at.steps),
             "n_gains": int(at.gains),
         }
@@ -67,6 +70,10 @@ class FastEngine:
         own = len(arrays["slots"]) * 25 + len(arrays["groups"]) * 8
         own += sum(len(arrays[name]) * 8 for name in ("ranks", "weights") if len(arrays[name]) > 1)
         return sum(array.nbytes for array in arrays.values()) - own
+
+    def number_from(self, row: int) -> None:
+        """Give rows numbers from this one on."""
+        self.memory.next_row = row
 
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
@@ -89,19 +96,51 @@ class FastEngine:
             position = reached
         self.memory.next_row += size
         kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
-        return Played(kept[0], kept[1].reshape(-1), kept[2].reshape(-1), kept[3], kept[4])
+        (sheds, shed_at), (expired, expired_at) = ((log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in kept[1:3])
+        return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at)
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
         lanes = self.arrays["lanes"]
         lanes["seen"] = np.maximum(lanes["seen"], seen)
         self.memory.now = max(int(self.memory.now), int(lanes["seen"].max()))
-        log = np.empty((int(self.memory.live), 1), dtype=np.int64)
-        return log[: expire(self.memory, log, 0, True), 0]
+        log = np.empty((int(self.memory.live), 2), dtype=np.int64)
+        return log[: expire(self.memory, int(self.memory.instant), log, 0, True), 0]
+
+    def trim(self) -> Ints:
+        """Shed down to the budget."""
+        log = np.empty((int(self.memory.live), 2), dtype=np.int64)
+        return log[: trim(self.memory, self.problem.budget.caps[int(self.memory.budget_step)], log), 0]
+
+    def dismiss(self, rows: Ints) -> None:
+        """Let go of these rows, as if they had never come; they are counted nowhere."""
+        live = live_slots(self.memory)
+        dismiss(self.memory, live[np.isin(self.arrays["slots"]["row"][live], rows)])
 
     def retained(self) -> Ints:
         """The rows in memory."""
         return np.sort(self.arrays["slots"]["row"][live_slots(self.memory)])
+
+    def tuples(self) -> dict[str, Any]:
+        """The tuples in memory as columns."""
+        state = _export(self.memory, self.arrays)
+        return {name: state.get(name, np.ones(len(state["row"]))) for name in TUPLE}
+
+    def adopt(self, tuples: dict[str, Any], seen: Ints, totals: Totals) -> None:
+        """Begin with these tuples, as another engine left them."""
+        stream, expiry = tuples["stream"], tuples["expiry"]
+        ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
+        state = _export(self.memory, self.arrays)
+        state |= tuples | {
+            "ground": np.zeros(len(stream), np.int8),
+            "price": np.zeros(len(stream)),
+            "marks": np.zeros(len(stream), np.int64),
+        }
+        state["lane.seen"] = seen
+        state["lane.ceiling"] = np.array([max(expiry[stream == number], default=-NEVER) for number in range(len(seen))])
+        state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
+        size = max(64, len(stream))
+        self.arrays, self.memory = _import(self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered)
 
     def snapshot(self) -> bytes:
         """The state between two batches."""
@@ -129,7 +168,7 @@ class FastEngine:
 
     def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
-        kept = [(keep.outputs, n + 1), (keep.sheds, 1), (keep.expired, 1), (keep.retained, 2), (keep.series, n + 1)]
+        kept = [(keep.outputs, n + 1), (keep.sheds, 2), (keep.expired, 2), (keep.retained, 2), (keep.series, n + 1)]
         logs = [np.empty((256, width if wanted else 0), dtype=np.int64) for wanted, width in kept]
         return Logs(*logs, *(np.zeros(5, dtype=np.int64) for _ in range(2)))
 

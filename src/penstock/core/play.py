@@ -40,6 +40,7 @@ from penstock.core.state import Memory, bands, fresh, groups, ladder, lanes, mar
 from penstock.core.toll import observe, use_toll
 from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote, refresh
 from penstock.core.trace import Floats, Ints
+from penstock.core.window import NEVER
 
 
 class Columns(NamedTuple):
@@ -60,8 +61,8 @@ class Logs(NamedTuple):
     """What is written down on request; a log with 0 columns is not kept. `needed` says how long each must be to go on."""
 
     outputs: Ints  # time, row per stream
-    sheds: Ints  # row
-    expired: Ints  # row
+    sheds: Ints  # row, and the last instant in which it took part
+    expired: Ints  # the same
     retained: Ints  # instant, row
     series: Ints  # time, tuples per stream
     lengths: Ints
@@ -120,7 +121,7 @@ def play(
             stream = batch.stream[at]
             lanes(memory)[stream].arrivals += 1
             lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
-        lengths[2] = expire(memory, expired, lengths[2], keep_expired)
+        lengths[2] = expire(memory, memory.instant - 1, expired, lengths[2], keep_expired)
         horizon = horizon_of(memory)
 
         keep_time(memory)
@@ -213,6 +214,7 @@ def play(
                 memory.n_expired += 1
                 if keep_expired:
                     expired[lengths[2], 0] = base_row + at
+                    expired[lengths[2], 1] = memory.instant
                     lengths[2] += 1
         for at in range(position, end):
             slot = fresh(memory)[at - position]
@@ -260,6 +262,7 @@ def play(
                     leave(memory, slot)
                 if keep_sheds:
                     sheds[lengths[1], 0] = row
+                    sheds[lengths[1], 1] = memory.instant
                     lengths[1] += 1
                 memory.n_shed += 1
             if kind == STAY and memory.n_shed > before:
@@ -303,8 +306,8 @@ def play(
 
 
 @kernel
-def expire(memory: Memory, log: Ints, logged: int, keep: bool) -> int:
-    """Set the clocks, and drop every tuple whose window has passed; the new length of the log of their rows."""
+def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
+    """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
     for stream in range(memory.streams):
         lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else memory.now
     horizon = horizon_of(memory)
@@ -312,11 +315,41 @@ def expire(memory: Memory, log: Ints, logged: int, keep: bool) -> int:
     while slot >= 0:
         if keep:
             log[logged, 0] = slots(memory)[slot].row
+            log[logged, 1] = instant
             logged += 1
         memory.n_expired += 1
         leave(memory, slot)
         slot = next_expired(memory, horizon)
     return logged
+
+
+@kernel
+def trim(memory: Memory, caps: Ints, log: Ints) -> int:
+    """Between two batches: shed down to a budget that has become smaller; the length of the log."""
+    logged = 0
+    keep_time(memory)
+    for which in range(len(caps)):
+        if memory.kind == STAY and pools(memory)[which] > caps[which]:
+            use_toll(memory, which)
+    if is_kinetic(memory):
+        for tree in range(memory.trees):
+            refresh(memory, tree)
+    for which in range(len(caps)):
+        while pools(memory)[which] > caps[which]:
+            slot = victim(memory, which, NEVER)
+            log[logged, 0] = slots(memory)[slot].row
+            log[logged, 1] = memory.instant
+            logged += 1
+            leave(memory, slot)
+            memory.n_shed += 1
+    return logged
+
+
+@kernel
+def dismiss(memory: Memory, chosen: Ints) -> None:
+    """Let these slots go, uncounted."""
+    for slot in chosen:
+        leave(memory, slot)
 
 
 @kernel

@@ -17,7 +17,7 @@ from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
 from penstock.core.errors import PenstockError
-from penstock.core.fast import check_order
+from penstock.core.fast import TUPLE, check_order
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.core.view import View, match
@@ -38,6 +38,10 @@ class StepwiseEngine:
         self.seen = np.full(n, -NEVER, dtype=np.int64)
         self.arrivals = np.zeros(n, dtype=np.int64)
 
+    def number_from(self, row: int) -> None:
+        """Give rows numbers from this one on."""
+        self.totals = replace(self.totals, next_row=row)
+
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
         if not len(batch):
@@ -54,6 +58,7 @@ class StepwiseEngine:
             parts.append(self._instant({name: column[begin:end] for name, column in columns.items()}))
             if progress:
                 progress(int(end - begin))
+        self.totals = replace(self.totals, next_row=self.totals.next_row + len(batch))
         return Played.join(parts, self.problem.n_streams)
 
     def advance(self, seen: Ints) -> Ints:
@@ -69,9 +74,28 @@ class StepwiseEngine:
         self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), retained=len(self.memory["time"]))
         return expired
 
+    def trim(self) -> Ints:
+        """Shed down to the budget: all leave in the order of their scores now."""
+        if self.memory is None or not len(self.memory["time"]):
+            return np.empty(0, np.int64)
+        self.instant += 1  # nothing arrives in it
+        view = self._view(self.memory, np.empty((0, self.problem.n_streams + 1), np.int64), self.totals.n_input)
+        stay = np.ones(len(view), dtype=bool)
+        sheds = self._shed(self.memory, self._order(view), stay, view.budget_step)
+        self.memory = _pick(self.memory, stay)
+        self.totals = replace(self.totals, n_shed=self.totals.n_shed + len(sheds), retained=len(self.memory["time"]), instant=self.instant)
+        return sheds
+
     def retained(self) -> Ints:
         """The rows in memory."""
         return np.empty(0, np.int64) if self.memory is None else np.sort(self.memory["row"])
+
+    def tuples(self) -> dict[str, Any]:
+        """The tuples in memory as columns."""
+        if self.memory is None:
+            return {name: np.empty(0, np.float64 if name == "importance" else np.int64) for name in TUPLE}
+        order = np.argsort(self.memory["row"])
+        return {name: self.memory[name][order] for name in TUPLE}
 
     def snapshot(self) -> bytes:
         """The state between two batches."""
@@ -96,7 +120,7 @@ class StepwiseEngine:
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrivals,
             instantly=problem.switch("varying-window") == "instant",
         )  # fmt: skip
-        row = np.arange(size) + self.totals.n_input
+        row = np.arange(size) + self.totals.next_row
         return {
             "stream": batch.stream,
             "time": batch.time,
@@ -124,7 +148,6 @@ class StepwiseEngine:
         self.importance_seen += float(new["importance"].sum())
         new["arrived"] = np.full(len(new["time"]), self.instant)
         in_rows, bound = self._bounds()
-        clock = np.where(in_rows, self.arrivals, self.now)
         horizon = self._horizon()
         late = int(np.count_nonzero((new["expiry"] <= horizon) & ~in_rows[new["stream"]]))
 
@@ -140,24 +163,12 @@ class StepwiseEngine:
             outputs, value = self._join(candidates, before, arrivals, in_rows)
 
         seen = self.totals.n_input + len(new["time"])
-        view = View(
-            problem,
-            self.statistics,
-            candidates,
-            self.now,
-            clock,
-            self.instant,
-            outputs,
-            self.importance_seen / seen,
-            self.origin,
-        )
+        view = self._view(candidates, outputs, seen)
         self.statistics.arrive(view)
-        scores = np.asarray(self.policy.score(view), dtype=np.float64)
-        if scores.shape != (len(view),) or np.isnan(scores).any():
-            raise PenstockError(f"policy {self.policy.name!r} must return one number per candidate ({len(view)}), got {scores!r}")
-        order = np.lexsort((view.row, view.stream, view.time, *reversed(self.policy.ties(view)), scores))
+        order = self._order(view)
 
         stay = view.staying.copy()
+        expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), np.count_nonzero(~stay)])
         expired = np.concatenate([expired, candidates["row"][~stay]])
         sheds = self._shed(candidates, order, stay, view.budget_step)
         self.policy.observe(view, order[stay[order]])
@@ -177,6 +188,7 @@ class StepwiseEngine:
             n_late=self.totals.n_late + late,
             peak_memory=max(self.totals.peak_memory, int(self.memory["weight"].sum())),
             retained=len(self.memory["time"]),
+            instant=self.instant,
         )
         rows = self.memory["row"]
         return Played(
@@ -185,7 +197,22 @@ class StepwiseEngine:
             expired if self.keep.expired else expired[:0],
             np.stack([np.full(len(rows), self.instant), rows], axis=1) if self.keep.retained else np.empty((0, 2), np.int64),
             np.array([[time, *held]]) if self.keep.series else np.empty((0, n + 1), np.int64),
+            np.full(len(sheds) if self.keep.sheds else 0, self.instant),
+            expired_at if self.keep.expired else expired_at[:0],
         )
+
+    def _view(self, candidates: Columns, outputs: Ints, seen: int) -> View:
+        in_rows, _ = self._bounds()
+        clock = np.where(in_rows, self.arrivals, self.now)
+        mean = self.importance_seen / seen
+        return View(self.problem, self.statistics, candidates, self.now, clock, self.instant, outputs, mean, self.origin)
+
+    def _order(self, view: View) -> Ints:
+        """The candidates, the next to leave first."""
+        scores = np.asarray(self.policy.score(view), dtype=np.float64)
+        if scores.shape != (len(view),) or np.isnan(scores).any():
+            raise PenstockError(f"policy {self.policy.name!r} must return one number per candidate ({len(view)}), got {scores!r}")
+        return np.lexsort((view.row, view.stream, view.time, *reversed(self.policy.ties(view)), scores))
 
     def _bounds(self) -> tuple[NDArray[np.bool_], Ints]:
         """Which streams have windows counted in rows, and up to which expiry the tuples of each have passed."""
