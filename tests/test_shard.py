@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.shard import Plan
+from penstock.spark.state import Vault
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
 
@@ -53,19 +54,44 @@ def test_zeros_are_one_key_and_so_are_nans():
 
 
 def test_every_shard_hears_from_every_task():
-    batch = pa.record_batch({"shard": [1, 0, 1], "time": [5, 7, 6], "v": ["a", "b", "c"]})
+    batch = pa.record_batch({"shard": [1, 0, 1, 0], "time": [5, 7, 6, None], "v": ["a", "b", "c", "d"]})
     cells = [part for out in packer(0, np.array([10, 20, 30]))(iter([batch])) for part in out.to_pylist()]
-    assert {cell["shard"]: cell["clock"] for cell in cells} == {10: 7, 20: 7, 30: 7}
-    content = {cell["shard"]: cell[CELL] and from_cell(cell[CELL]).to_pydict() for cell in cells}
-    assert content == {10: {"time": [7], "v": ["b"]}, 20: {"time": [5, 6], "v": ["a", "c"]}, 30: None}
+    headers, packed = [cell for cell in cells if cell[CELL] is None], [cell for cell in cells if cell[CELL] is not None]
+    assert [(cell["shard"], cell["clock"], cell["nulls"]) for cell in headers] == [(10, 7, 1), (20, 7, 0), (30, 7, 0)]
+    content = {(cell["shard"], cell["first"]): from_cell(cell[CELL]).to_pydict() for cell in packed}
+    assert content == {(10, 7): {"time": [7], "v": ["b"]}, (20, 5): {"time": [5, 6], "v": ["a", "c"]}}
     idle = [part for out in packer(0, np.array([10]))(iter([])) for part in out.to_pylist()]
     assert [(cell["clock"], cell[CELL]) for cell in idle] == [(UNKNOWN, None)]
 
 
-def plan(memory: Any, policy: str) -> Plan:
+def plan(memory: Any, policy: str, **more: Any) -> Plan:
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     options = {"window": 20, "memory": memory, "policy": policy, "stats": "decayed"}
-    return Plan(("l", "r"), 1, (("k", "l_v"), ("r_v",)), options, schema)
+    return Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, **more)
+
+
+class Cells(dict):
+    """A map state that lives in memory."""
+
+    def updateValue(self, key, value):  # noqa: N802
+        self[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self[key]
+
+    def iterator(self):
+        return iter(list(self.items()))
+
+
+class Held:
+    """The state of one shard, as Spark would hold it."""
+
+    def __init__(self) -> None:
+        self.head: Any = None
+        self.cells = Cells()
+
+    def vault(self, plan: Plan) -> Vault:
+        return Vault(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
 
 def a_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:
@@ -75,36 +101,31 @@ def a_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:
         key = [random.choice("abcdefg") for _ in times]
         order = list(range(len(times)))
         columns = {"time": times, "order": order, "key0": key, f"{side}_v": [t * 100 + n for t, n in zip(times, order, strict=True)]}
-        tables.append(pa.table(columns | ({"k": key} if side == "l" else {})))
+        tables.append(pa.table(columns))
     return tables
 
 
-@pytest.mark.parametrize("policy", ("prob", "fifo", "life"))
-def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_snapshot(policy):
+@pytest.mark.parametrize("nearby", (False, True), ids=("from the state", "from a local copy"))
+@pytest.mark.parametrize("policy", ("prob", "fifo", "life", "rand", "dgl"))
+def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_restart(tmp_path, policy, nearby):
     random = Random(policy)
-    shard = Shard(plan(15, policy))
-    kept: dict[int, bytes] = {}
+    held = Held()
     made: list[tuple[int, int]] = []
     arrivals: list[tuple[int, str, int, str]] = []
-    for number in range(8):
+    for number in range(12):
         tables = a_batch(random, number * 25, 25)
         for side, table in zip("lr", tables, strict=True):
             arrivals += zip(
                 table["time"].to_pylist(), side * len(table), table[f"{side}_v"].to_pylist(), table["key0"].to_pylist(), strict=True
             )
         clocks = np.array([max(table["time"].to_pylist()) for table in tables])
+        vault = held.vault(plan(15, policy))
+        shard = vault.open(tmp_path if nearby else None)
         result = shard.play(tables, clocks)
-        for at, cell in result.changes.items():
-            if cell is None:
-                del kept[at]
-            else:
-                kept[at] = cell
+        vault.save(shard, result, clocks, tmp_path if nearby else None)
         made += zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True)
         assert result.counts["retained_rows"] <= 15
-        assert sum(len(block.rows) for block in shard.blocks.values()) <= 2 * 15 + 2  # dead payload is at most half of a block
-        state = shard.snapshot()
-        shard = Shard(plan(15, policy))
-        shard.restore(state, kept)
+        assert sum(len(block.rows) for block in shard.payload.blocks.values()) <= 2 * 15 + 2  # dead payload is at most half of a block
     arrivals.sort(key=lambda row: row[:3])
     trace = ps.Trace(
         {"stream": [s for _, s, _, _ in arrivals], "time": [t for t, *_ in arrivals], "key": [k for *_, k in arrivals]}, streams=("l", "r")
@@ -112,6 +133,9 @@ def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_snapshot(po
     run = ps.simulate(trace, window=20, memory=15, policy=policy, stats="decayed", clock="streams", keep=ps.Keep(outputs=True))
     assert run.outputs is not None and run.n_shed > 0
     assert Counter(made) == Counter((arrivals[left][2], arrivals[right][2]) for _, left, right in run.outputs.tolist())
+    exact = ps.exact(trace, window=20, clock="streams")
+    assert result.counts["total_n_output"] == run.n_output
+    assert result.counts["total_lost"] == exact.n_output - run.n_output
 
 
 def test_cells_are_unpacked_into_rows():

@@ -152,6 +152,7 @@ class Totals:
     n_late: int = 0
     peak_memory: int = 0
     retained: int = 0
+    used: int = 0  # rows or bytes, as the budget counts
     instant: int = 0
     next_row: int = 0
     n_steps: int = 0  # heap and list steps (compiled engine)
@@ -161,9 +162,19 @@ class Totals:
 class Engine(Protocol):
     """One instant after another."""
 
+    statistics: Statistics
+
     @property
     def totals(self) -> Totals:
         """The counts so far."""
+
+    @property
+    def seen(self) -> Ints:
+        """The largest time of each stream."""
+
+    @property
+    def held(self) -> Ints:
+        """The tuples in memory, by stream."""
 
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""
@@ -188,6 +199,12 @@ class Engine(Protocol):
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot."""
+
+    def freeze(self) -> dict[str, Any]:
+        """The state for another process of this machine: not for keeping."""
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on from what `freeze` gave."""
 
 
 def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Bands, Keep, Played, Progress, Ranking, Statistics, Totals
+from penstock.core.engine import Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots, relink
 from penstock.core.passage import regroup
@@ -18,7 +18,7 @@ from penstock.core.play import Columns, Logs, dismiss, expire, play, trim
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
 from penstock.core.rounding import aged
-from penstock.core.state import ARRAYS, COUNTS, SUMS, Memory, attach
+from penstock.core.state import ARRAYS, COUNTS, RECORD, SUMS, Memory, attach
 from penstock.core.tournament import BLOCK, LAST, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER, expiries
@@ -56,12 +56,23 @@ class FastEngine:
         rest = {
             "peak_memory": int(at.peak),
             "retained": int(at.live),
+            "used": int(self.arrays["pools"].sum()),
             "instant": int(at.instant),
             "next_row": int(at.next_row),
             "n_steps": int(at.steps),
             "n_gains": int(at.gains),
         }
         return Totals(**counts, **rest, value=float(at.value))
+
+    @property
+    def seen(self) -> Ints:
+        """The largest time of each stream."""
+        return self.arrays["lanes"]["seen"].copy()
+
+    @property
+    def held(self) -> Ints:
+        """The tuples in memory, by stream."""
+        return self.arrays["lanes"]["held"].copy()
 
     @property
     def structure_bytes(self) -> int:
@@ -126,8 +137,9 @@ class FastEngine:
         state = _export(self.memory, self.arrays)
         return {name: state.get(name, np.ones(len(state["row"]))) for name in TUPLE}
 
-    def adopt(self, tuples: dict[str, Any], seen: Ints, totals: Totals) -> None:
-        """Begin with these tuples, as another engine left them."""
+    def adopt(self, other: Engine) -> None:
+        """Begin with the tuples of another engine; what happened before counts nowhere."""
+        tuples, seen, totals = other.tuples(), other.seen, other.totals
         stream, expiry = tuples["stream"], tuples["expiry"]
         ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
         state = _export(self.memory, self.arrays)
@@ -165,6 +177,22 @@ class FastEngine:
         live = max(64, len(part["time"]))
         straggling = bool(part["straggling"])
         self.arrays, self.memory = _import(self.problem, self.ranking, self.bands, part, slots=live, groups=live, straggling=straggling)
+
+    def freeze(self) -> dict[str, Any]:
+        """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
+        record = {name: self.memory[name] for name in RECORD}
+        return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.snapshot()}
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on from what `freeze` gave."""
+        self.arrays = _in_one_block({name: len(array) for name, array in state["arrays"].items()})
+        for name, array in state["arrays"].items():
+            self.arrays[name][:] = array
+        self.memory = attach(self.arrays)
+        for name, value in state["record"].items():
+            self.memory[name] = value
+        self.origin = state["origin"]
+        self.statistics.restore(state["statistics"])
 
     def _open_logs(self) -> Logs:
         n, keep = self.problem.n_streams, self.keep
@@ -388,7 +416,7 @@ def _import(problem: Problem, ranking: Ranking, bands: Bands | None, state: dict
     where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
     arrays["slots"]["ground"][where] = state["ground"]
     for name in _RANK:
-        if name in state:
+        if name in state and len(arrays["ranks"]) == len(arrays["slots"]):
             arrays["ranks"][name][where] = state[name]
     for name in _SLOT_ARRAYS:
         if name in state:
@@ -400,8 +428,12 @@ def _import(problem: Problem, ranking: Ranking, bands: Bands | None, state: dict
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:
         memory[name] = state[f"count.{name}"]
-    for name in ("pools", "tolls"):
-        arrays[name][:] = state[name]
+    if len(state["pools"]) == len(arrays["pools"]):
+        for name in ("pools", "tolls"):
+            arrays[name][:] = state[name]
+    else:  # the budget has been divided anew
+        weight = state["weights"] if memory.weighted else np.ones(len(where), dtype=np.int64)
+        np.add.at(arrays["pools"], problem.budget.pool[state["stream"]], weight)
     regroup(memory, where)
     rebuild(memory)
     return arrays, memory

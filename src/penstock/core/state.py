@@ -162,6 +162,8 @@ COUNTS = (
     "random1", "random2", "origin", "moved", "dawn", "coarse",
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "half_life")
+RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
+"""The numbers of a HANDLE, without the addresses."""
 HANDLE = np.dtype(
     [(name, "i8") for name in RULES + LINKS + COUNTS]
     + [(name, "f8") for name in WEIGHTS + SUMS]

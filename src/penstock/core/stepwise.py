@@ -38,6 +38,11 @@ class StepwiseEngine:
         self.seen = np.full(n, -NEVER, dtype=np.int64)
         self.arrivals = np.zeros(n, dtype=np.int64)
 
+    @property
+    def held(self) -> Ints:
+        """The tuples in memory, by stream."""
+        return np.bincount(self.tuples()["stream"].astype(np.int64), minlength=self.problem.n_streams)
+
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
         self.totals = replace(self.totals, next_row=row)
@@ -71,7 +76,7 @@ class StepwiseEngine:
         gone = self.memory["expiry"] <= bound[self.memory["stream"]]
         expired = self.memory["row"][gone]
         self.memory = _pick(self.memory, ~gone)
-        self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), retained=len(self.memory["time"]))
+        self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), **self._held(self.memory))
         return expired
 
     def trim(self) -> Ints:
@@ -83,7 +88,7 @@ class StepwiseEngine:
         stay = np.ones(len(view), dtype=bool)
         sheds = self._shed(self.memory, self._order(view), stay, view.budget_step)
         self.memory = _pick(self.memory, stay)
-        self.totals = replace(self.totals, n_shed=self.totals.n_shed + len(sheds), retained=len(self.memory["time"]), instant=self.instant)
+        self.totals = replace(self.totals, n_shed=self.totals.n_shed + len(sheds), instant=self.instant, **self._held(self.memory))
         return sheds
 
     def retained(self) -> Ints:
@@ -113,6 +118,14 @@ class StepwiseEngine:
         vars(self).update(mine)
         self.statistics.restore(statistics)
         vars(self.policy).update(policy)
+
+    def freeze(self) -> dict[str, Any]:
+        """The state as it is."""
+        return {"snapshot": self.snapshot()}
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on from what `freeze` gave."""
+        self.restore(state["snapshot"])
 
     def _columns(self, batch: Batch) -> Columns:
         problem, size = self.problem, len(batch)
@@ -168,7 +181,7 @@ class StepwiseEngine:
         order = self._order(view)
 
         stay = view.staying.copy()
-        expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), np.count_nonzero(~stay)])
+        expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), int(np.count_nonzero(~stay))])
         expired = np.concatenate([expired, candidates["row"][~stay]])
         sheds = self._shed(candidates, order, stay, view.budget_step)
         self.policy.observe(view, order[stay[order]])
@@ -187,8 +200,8 @@ class StepwiseEngine:
             n_expired=self.totals.n_expired + len(expired),
             n_late=self.totals.n_late + late,
             peak_memory=max(self.totals.peak_memory, int(self.memory["weight"].sum())),
-            retained=len(self.memory["time"]),
             instant=self.instant,
+            **self._held(self.memory),
         )
         rows = self.memory["row"]
         return Played(
@@ -200,6 +213,10 @@ class StepwiseEngine:
             np.full(len(sheds) if self.keep.sheds else 0, self.instant),
             expired_at if self.keep.expired else expired_at[:0],
         )
+
+    @staticmethod
+    def _held(memory: Columns) -> dict[str, int]:
+        return {"retained": len(memory["time"]), "used": int(memory["weight"].sum())}
 
     def _view(self, candidates: Columns, outputs: Ints, seen: int) -> View:
         in_rows, _ = self._bounds()

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 LIMIT = 1 << 60
 """Times, lifetimes and sizes stay below this, so that no sum of two leaves 64 bits."""
-_MOST = 1e150  # importances, so that products of two are numbers
+MOST = 1e150  # importances, so that products of two are numbers
 
 
 class Trace:
@@ -146,11 +146,9 @@ class Trace:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
             raise PenstockError(f"column {name!r} must be numeric, got {column.type}")
         values = np.asarray(column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False), dtype=np.float64)
-        bad = np.flatnonzero(~((values > 0) & (values <= _MOST)))
+        bad = np.flatnonzero(~((values > 0) & (values <= MOST)))
         if len(bad):
-            raise PenstockError(
-                f"column {name!r} must be positive and at most {_MOST:g}, got {column[int(bad[0])].as_py()} in row {bad[0]}"
-            )
+            raise PenstockError(f"column {name!r} must be positive and at most {MOST:g}, got {column[int(bad[0])].as_py()} in row {bad[0]}")
         return values
 
     def _integers(self, name: str) -> Ints | None:

@@ -7,15 +7,18 @@ one cell (Arrow IPC), the stateful operator sees a few large rows, and a last st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.trace import Ints
 
-SHARD, STREAM, CLOCK, CELL = "shard", "stream", "clock", "cell"
-PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {CELL} binary"
-_PACKED = pa.schema([(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (CELL, pa.binary())])
+SHARD, STREAM, CLOCK, NULLS, FIRST, CELL = "shard", "stream", "clock", "nulls", "first", "cell"
+PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {NULLS} bigint, {FIRST} bigint, {CELL} binary"
+_PACKED = pa.schema(
+    [(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (NULLS, pa.int64()), (FIRST, pa.int64()), (CELL, pa.binary())]
+)
 _FLUSH = 64 << 20  # bytes of input that are packed together
 UNKNOWN = -(1 << 62)
 """The clock of a stream of which nothing has been seen."""
@@ -32,51 +35,67 @@ def to_cell(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue())
+    return sink.getvalue().to_pybytes()
 
 
-def from_cell(cell: bytes) -> pa.Table:
+def from_cell(cell: Any) -> pa.Table:
     """The table in a value."""
     return pa.ipc.open_stream(cell).read_all()
 
 
-def packer(stream: int, shards: Ints) -> Callable[[Batches], Batches]:
+def packer(stream: int, shards: Ints, flush: int = _FLUSH) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows of one stream, with a column `shard` (a position in `shards`) and `time`, to packed cells.
 
-    Every shard hears from every task, if only how far the task's clock has come.
+    Rows without a time are counted and dropped. Every shard hears from every task, if only how far the task's clock has come.
     """
 
     def pack(batches: Batches) -> Batches:
         waiting: list[pa.RecordBatch] = []
-        size = 0
+        size = nulls = 0
         clock = UNKNOWN
         for batch in batches:
+            time = batch.column("time")
+            if time.null_count:
+                nulls += time.null_count
+                batch = batch.filter(time.is_valid())
             if batch.num_rows:
                 waiting.append(batch)
                 size += batch.nbytes
                 clock = max(clock, int(np.asarray(batch.column("time")).max()))
-            if size > _FLUSH:
-                yield _cells(stream, shards, waiting, UNKNOWN, everywhere=False)
+            if size > flush:
+                yield _cells(stream, shards, waiting)
                 waiting, size = [], 0
-        yield _cells(stream, shards, waiting, clock, everywhere=True)
+        if waiting:
+            yield _cells(stream, shards, waiting)
+        yield _headers(stream, shards, clock, nulls)
 
     return pack
 
 
-def _cells(stream: int, shards: Ints, batches: list[pa.RecordBatch], clock: int, *, everywhere: bool) -> pa.RecordBatch:
-    cells: dict[int, bytes | None] = dict.fromkeys(range(len(shards))) if everywhere else {}
-    if batches:
-        table = pa.Table.from_batches(batches)
-        place = np.asarray(table.column(SHARD))
-        table = table.drop_columns(SHARD)
-        order = np.argsort(place, kind="stable")
+def _headers(stream: int, shards: Ints, clock: int, nulls: int) -> pa.RecordBatch:
+    """A row for every shard: how far the task has come, and for the first of them, how many rows had no time."""
+    n = len(shards)
+    columns = [shards, np.full(n, stream, np.int32), np.full(n, clock), np.array([nulls] + [0] * (n - 1)), np.full(n, UNKNOWN)]
+    return pa.record_batch([*(pa.array(column) for column in columns), pa.nulls(n, pa.binary())], schema=_PACKED)
+
+
+def _cells(stream: int, shards: Ints, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    place = np.asarray(table.column(SHARD))
+    table = table.drop_columns(SHARD)
+    present, begins = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    if len(shards) > 1:
+        order = np.argsort(place.astype(np.int16), kind="stable") if len(shards) < 1 << 15 else np.argsort(place, kind="stable")
         present, begins = np.unique(place[order], return_index=True)
         table = table.take(pa.array(order)) if len(present) > 1 else table
-        for number, begin, end in zip(present, begins, [*begins[1:], len(order)], strict=True):
-            cells[int(number)] = to_cell(table.slice(begin, end - begin))
-    ids = [int(shards[number]) for number in cells]
-    columns = [pa.array(ids, pa.int64()), pa.array([stream] * len(ids), pa.int32()), pa.array([clock] * len(ids), pa.int64())]
-    return pa.record_batch([*columns, pa.array(list(cells.values()), pa.binary())], schema=_PACKED)
+    cells, firsts = [], []
+    for begin, end in zip(begins, [*begins[1:], len(place)], strict=True):
+        part = table.slice(begin, end - begin)
+        cells.append(to_cell(part))
+        firsts.append(int(np.asarray(part["time"]).min()))
+    n = len(cells)
+    columns = [shards[present], np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
+    return pa.record_batch([*(pa.array(column) for column in columns), pa.array(cells, pa.binary())], schema=_PACKED)
 
 
 def unpacker(schema: pa.Schema) -> Callable[[Batches], Batches]:
@@ -86,6 +105,6 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Batches]:
         for batch in batches:
             for cell in batch.column(CELL):
                 if cell.is_valid:
-                    yield from from_cell(cell.as_py()).cast(schema).to_batches()
+                    yield from from_cell(cell.as_buffer()).cast(schema).to_batches()
 
     return unpack

@@ -1,10 +1,12 @@
 """Key columns of any type -> one whole number per row, equal exactly where Spark calls the keys equal.
 
-Nothing is hashed: a hash decides only which shard a row goes to, so a collision of hashes cannot join what does not match.
+No hash decides equality: it only says which shard a row goes to, so a collision of hashes cannot join what does not match. Whole
+numbers stand for themselves; whatever else is a key gets the next odd number, and loses it when nothing refers to it any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,13 @@ import pyarrow.compute as pc
 from penstock.core.trace import Ints
 
 _DIRECT = 1 << 61
+_FEW = 1024
+NOBODY = -1
+"""The number of a key with a null in it, which matches nothing."""
 
 
 class KeyBook:
-    """The numbers of the keys that one shard has seen.
+    """The numbers of the keys that one shard knows.
 
     >>> book = KeyBook()
     >>> book.numbers([pa.array(["a", None, "b", "a"])]).tolist()
@@ -27,43 +32,95 @@ class KeyBook:
     """
 
     def __init__(self) -> None:
-        self.known: dict[Any, int] = {}
+        self.names = pa.array([], pa.large_binary())
+        self.number = np.empty(0, dtype=np.int64)  # of each name, rising
+        self.next = 1
+        self.calm = _FEW  # names up to which nobody looks for those without use
 
-    def numbers(self, columns: list[pa.Array]) -> Ints:
+    def numbers(self, columns: Sequence[pa.Array]) -> Ints:
         """One number per row; -1 where a column is null."""
         columns = [_plain(column) for column in columns]
         null = np.zeros(len(columns[0]), dtype=bool)
         for column in columns:
-            null |= np.asarray(column.is_null())
+            if column.null_count:
+                null |= np.asarray(column.is_null())
         if len(columns) == 1 and pa.types.is_integer(columns[0].type):
-            value = np.asarray(columns[0].fill_null(0)).astype(np.int64)
+            value = np.asarray(columns[0].fill_null(0)).astype(np.int64, copy=False)
             out = value * 2
             rare = (value < 0) | (value >= _DIRECT)
             if rare.any():
                 distinct, which = np.unique(value[rare], return_inverse=True)
-                out[rare] = self._look_up(distinct.tolist())[which]
+                out[rare] = self._look_up(pa.array([v.tobytes() for v in distinct], pa.large_binary()))[which]
         else:
-            there = pa.array(~null)
-            columns = [column.filter(there) for column in columns]
-            out = np.full(len(null), -1, dtype=np.int64)
+            out = np.empty(len(null), dtype=np.int64)
+            if null.any():
+                there = pa.array(~null)
+                columns = [column.filter(there) for column in columns]
             which = first = np.zeros(len(columns[0]), dtype=np.int64)
             for column in columns:
                 code = column.dictionary_encode()
                 joint = which * len(code.dictionary) + np.asarray(code.indices)
                 _, first, which = np.unique(joint, return_index=True, return_inverse=True)
             at = pa.array(first)
-            names = list(zip(*(column.take(at).to_pylist() for column in columns), strict=True))
-            out[~null] = self._look_up(names)[which]
-        out[null] = -1
+            out[~null] = self._look_up(_names([column.take(at) for column in columns]))[which]
+        out[null] = NOBODY
         return out
 
-    def _look_up(self, names: list[Any]) -> Ints:
-        known = self.known
-        return np.array([known.setdefault(name, 2 * len(known) + 1) for name in names], dtype=np.int64)
+    def _look_up(self, names: pa.Array) -> Ints:
+        """The numbers of these names, all different; new ones are entered."""
+        at = pc.index_in(names, value_set=self.names)
+        unknown = np.asarray(at.is_null())
+        out = np.empty(len(names), dtype=np.int64)
+        out[~unknown] = self.number[np.asarray(at.drop_null())]
+        if unknown.any():
+            new = self.next + 2 * np.arange(np.count_nonzero(unknown))
+            out[unknown] = new
+            self.enter(names.filter(pa.array(unknown)), new)
+        return out
+
+    def enter(self, names: pa.Array, numbers: Ints) -> None:
+        """Take over new names and their numbers."""
+        if len(numbers):
+            self.names = pa.concat_arrays([self.names, names])
+            self.number = np.concatenate([self.number, numbers])
+            self.next = int(numbers[-1]) + 2
+
+    def since(self, number: int) -> tuple[pa.Array, Ints]:
+        """The names that were entered from this number on."""
+        at = int(np.searchsorted(self.number, number))
+        return self.names.slice(at), self.number[at:]
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to `prune`."""
+        return len(self.number) > self.calm
+
+    def prune(self, used: Ints) -> None:
+        """Forget the names whose numbers nothing refers to."""
+        alive = np.isin(self.number, used)
+        self.names, self.number = self.names.filter(pa.array(alive)), self.number[alive]
+        self.calm = _FEW + 2 * len(self.number)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _names(columns: list[pa.Array]) -> pa.Array:
+    """One name per row: the only column, or all of them, each with its length before it."""
+    texts = [_bytes(column) for column in columns]
+    if len(texts) == 1:
+        return texts[0]
+    parts = [part for text in texts for part in (_bytes(pc.binary_length(text)), text)]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.large_binary()))
+
+
+def _bytes(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        column = column.cast(pa.large_string())
+    return column.cast(pa.large_binary())
+
+
+def _plain(column: Any) -> pa.Array:
     """A column whose values are equal where Spark calls them equal: dates and times as whole numbers, one zero, one NaN."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = column.type
     if pa.types.is_boolean(kind):
         return column.cast(pa.int64())
@@ -76,6 +133,5 @@ def _plain(column: pa.Array) -> pa.Array:
         bits = np.where(np.isnan(value), np.nan, value).view(np.int64)
         return pa.array(bits, mask=np.asarray(column.is_null()))
     if pa.types.is_nested(kind):
-        texts = [None if value is None else repr(value) for value in column.to_pylist()]
-        return pa.array(texts, pa.string())
-    return pc.cast(column, kind.value_type) if pa.types.is_dictionary(kind) else column
+        return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+    return column.dictionary_decode() if pa.types.is_dictionary(kind) else column

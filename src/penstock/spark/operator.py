@@ -1,87 +1,43 @@
-"""`ps.stream` and `ps.join`: check, plan and assemble the join of Spark DataFrames.
+"""`ps.join`: check, plan and assemble the join of Spark DataFrames.
 
 streams, each: select, shard, pack  ->  union  ->  one stateful processor per shard  ->  unpack  ->  DataFrame
 """
 
 from __future__ import annotations
 
-import math
 import re
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Ints
-from penstock.spark.blocks import PACKED, SHARD, packer, unpacker
-from penstock.spark.processor import OUTPUT, JoinProcessor
-from penstock.spark.shard import COUNTS, IMPORTANCE, ORDER, TIME, VALUE, Plan, Shard
+from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
+from penstock.spark.duration import microseconds
+from penstock.spark.gate import GATE, Gate, closed, opened
+from penstock.spark.inputs import Stream, check_types, keys_of, prepared, stream
+from penstock.spark.ledger import LedgerPlan
+from penstock.spark.metrics import counted, counts_schema, metrics
+from penstock.spark.processor import JoinProcessor
+from penstock.spark.progress import watch
+from penstock.spark.shard import LOST, VALUE, Plan, Shard
 
-_UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86400 * 10**6}
-_UNITS |= {"week": 7 * _UNITS["day"], "us": 1, "ms": 10**3, "s": 10**6, "min": _UNITS["minute"], "h": _UNITS["hour"], "d": _UNITS["day"]}
-
-
-_ZONELESS = " + ".join(
-    f"cast(extract({part} from ({{0}} - timestamp_ntz'1970-01-01 00:00:00')) * {_UNITS[part]} as bigint)"
-    for part in ("day", "hour", "minute", "second")
-)
-"""Microseconds since 1970 of a timestamp without zone, which no session time zone may bend."""
-_STORE = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A DataFrame as one side of a join; made by `ps.stream`."""
-
-    frame: DataFrame
-    time: str
-    window: int | str  # microseconds, or "none"
-    key: tuple[str, ...] | None
-    importance: str | Column | None
-    lateness: int
-    order: str | None
-    columns: tuple[str, ...] | None
-
-
-def stream(
-    df: DataFrame,
-    *,
-    time: str,
-    window: Any,
-    key: str | Sequence[str] | None = None,
-    importance: str | Column | None = None,
-    lateness: Any = "0 seconds",
-    order: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> Stream:
-    """A DataFrame as one side of a join.
-
-    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", or None for ever.
-    * `key`: the columns to match, where their names differ from `on`.
-    * `importance`: a column or SQL expression, > 0: what the row is worth.
-    * `lateness`: how much later than its successors a row of this stream may come.
-    * `order`: a column that orders rows of equal time; without one, a hash of all columns does.
-    * `columns`: the columns to keep; all of them unless told.
-    """
-    names = tuple(df.columns)
-    _check_columns("time", [time], names)
-    kind = df.schema[time].dataType
-    if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
-        raise PenstockError(f"time must be a column of timestamps, got {time!r} of type {kind.simpleString()}")
-    own = None if key is None else (key,) if isinstance(key, str) else tuple(key)
-    _check_columns("key", own or (), names)
-    _check_columns("order", [] if order is None else [order], names)
-    _check_columns("columns", columns or (), names)
-    length = "none" if window is None or window == "none" else _microseconds(window, "window", least=1)
-    kept = None if columns is None else tuple(columns)
-    return Stream(df, time, length, own, importance, _microseconds(lateness, "lateness"), order, kept)
+_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+"""What stateful processors need: no other store works with them."""
+_OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
+_CELL = 8 << 20  # bytes of input in a cell of a batch query
+GHOSTS = 1_000_000
+"""The shed tuples that are remembered by default, so that what they would have made is counted."""
 
 
 def join(
@@ -93,44 +49,50 @@ def join(
     allocation: str = "variable",
     stats: str = "decayed",
     objective: Any = None,
+    condition: str | None = None,
     shards: int | None = None,
+    archive: str | None = None,
+    min_recall: Any = None,
+    ghosts: int = GHOSTS,
     how: str = "inner",
     name: str = "penstock",
     **options: Any,
 ) -> DataFrame:
     """Join streams on equal keys in a memory of so many rows or bytes; what does not fit is shed by value.
 
-    The joined row has the key columns once, then each stream's other columns as `<stream>_<column>`, then `value` when importance is
-    used. `policy` is a name from `penstock policies` or an object; the other options are those of `ps.simulate`.
+    The joined row has the key columns once, then each stream's other columns as `<stream>_<column>`, then `value` when importance is used.
+
+    * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
+      `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
+    * `policy`: a name from `penstock policies`, or an object.
+    * `condition`: an SQL expression over the columns of the joined row that must hold beside the equality of keys.
+    * `shards`: into how many parts the keys are divided; as many as Spark has cores unless told.
+    * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make up later for what was lost.
+    * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
+    * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
+    * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     """
     if how != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
+    for option in options:
+        choose("join's option", option, _OPTIONS)
+    sides = _sides(streams)
     names = tuple(streams)
-    if len(names) < 2 or not all(isinstance(one, Stream) for one in streams.values()):
-        raise PenstockError(f"streams must be two or more of ps.stream by name, got {dict(streams)!r}")
-    sides = list(streams.values())
-    if len({side.frame.isStreaming for side in sides}) > 1:
-        which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())
-        raise PenstockError(f"streams must be all streaming or all batch, got a mix: {which}")
-    spark = sides[0].frame.sparkSession
-    keys = [_keys(n, s, on) for n, s in streams.items()]
-    _check_types(streams, keys)
+    spark, streaming = sides[0].frame.sparkSession, sides[0].frame.isStreaming
+    keys = [keys_of(n, s, on) for n, s in streams.items()]
+    check_types(streams, keys)
     weighed = any(side.importance is not None for side in sides)
     count = _shards(spark, shards)
     ids = _ids_that_land_apart(spark, count)
-    names_out = [_payload(n, s, k, first=number == 0) for number, ((n, s), k) in enumerate(zip(streams.items(), keys, strict=True))]
-    frames = [_prepared(side, own, out, weighed, count) for side, own, out in zip(sides, keys, names_out, strict=True)]
-    result = [frame.schema[column] for frame, out in zip(frames, names_out, strict=True) for column in out.values()]
-    repeated = sorted({f.name for f in result if [g.name for g in result].count(f.name) > 1})
-    if repeated:
-        raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
-    if weighed:
-        result.append(T.StructField(VALUE, T.DoubleType()))
-    schema = T.StructType(result)
+    out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
+    frames = [prepared(side, own, columns, weighed, count) for side, own, columns in zip(sides, keys, out, strict=True)]
+    schema = _schema(sides, keys, out, weighed)
+    _check_condition(spark, condition, schema)
+    least, action = _least(min_recall)
     plan = Plan(
         streams=names,
         keys=len(keys[0]),
-        payload=tuple(tuple(out.values()) for out in names_out),
+        payload=tuple(tuple(columns.values()) for columns in out),
         options={
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
@@ -140,84 +102,162 @@ def join(
             "stats": stats,
             "objective": objective,
         }
-        | options,
-        schema=to_arrow_schema(schema, timezone="UTC"),
+        | {option: _ticks(option, value) for option, value in options.items()},
+        schema=_arrow(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
         has_importance=weighed,
-        name=name,
+        name=_name(name),
+        shards=tuple(int(i) for i in ids),
+        ghosts=max(1, _whole("ghosts", ghosts) // count),
+        condition=condition,
+        judged=None if condition is None else _judged(spark, condition, schema, len(keys[0]), out),
+        archive=archive,
+        run=f"batch-{uuid.uuid4()}",
     )
-    if sides[0].frame.isStreaming and spark.conf.get(_STORE, "") != _ROCKSDB:
-        spark.conf.set(_STORE, _ROCKSDB)  # the only one that stateful processors work with
-    Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
-    packed = [frame.mapInArrow(packer(number, ids), PACKED) for number, frame in enumerate(frames)]
+    shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
+    if archive is not None:
+        plan = _archived(plan, shard, schema, "" if streaming else plan.run)
+    if streaming:
+        for setting, value in _SETTINGS.items():
+            spark.conf.set(setting, value)
+        watch(spark, plan.name, least if action == "warn" else None)
+    played = _packed(frames, ids, streaming).groupBy(SHARD)
+    rows = counts_schema(len(names))
+    made = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
+    if condition is not None or action == "fail":
+        made = _gated(made, plan, schema, least if action == "fail" else None)
+    observed = made.observe(plan.name, *metrics(names))
+    return observed.mapInArrow(unpacker(_arrow(schema)), schema)
+
+
+def _packed(frames: list[DataFrame], ids: Ints, streaming: bool) -> DataFrame:
+    """All streams as packed cells; in a batch query in the order of time, so that no shard needs all of its input at once."""
+    if not streaming:
+        frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, "time") for frame in frames]
+    flush = {} if streaming else {"flush": _CELL}
+    packed = [frame.mapInArrow(packer(number, ids, **flush), PACKED) for number, frame in enumerate(frames)]
     united = packed[0]
     for other in packed[1:]:
         united = united.unionByName(other)
-    played = united.groupBy(SHARD).transformWithStateInPandas(JoinProcessor(plan), OUTPUT, "Append", "None")
-    observed = played.observe(name, *(F.sum(count_).alias(count_) for count_ in COUNTS))
-    return observed.mapInArrow(unpacker(plan.schema), schema)
+    return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
 
 
-def _prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed: bool, shards: int) -> DataFrame:
-    """The columns that travel: shard, time, order, keys, importance, payload."""
-    frame = side.frame
-    kind = frame.schema[side.time].dataType
-    column = F.col(_quoted(side.time))
-    time = F.unix_micros(column) if isinstance(kind, T.TimestampType) else F.expr(_ZONELESS.format(_quoted(side.time)))
-    everything = [_hashable(F.col(_quoted(field.name)), field.dataType) for field in frame.schema]
-    importance = F.lit(1.0) if side.importance is None else F.expr(side.importance) if isinstance(side.importance, str) else side.importance
-    columns = [
-        F.pmod(F.xxhash64(*(F.col(_quoted(key)) for key in keys)), F.lit(shards)).alias(SHARD),
-        time.alias(TIME),
-        (F.xxhash64(*everything) if side.order is None else F.col(_quoted(side.order))).alias(ORDER),
-        *(F.col(_quoted(key)).alias(f"key{number}") for number, key in enumerate(keys)),
-        *([importance.cast("double").alias(IMPORTANCE)] if weighed else []),
-        *(F.col(_quoted(column)).alias(name) for column, name in out.items()),
-    ]
-    return frame.where(column.isNotNull()).select(*columns)
+def _gated(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
+    """All results through one gate, those that a condition refuses left out."""
+    streams, rows = len(plan.streams), counts_schema(len(plan.streams))
+    if plan.condition is not None:
+        wide = T.StructType(
+            [*schema, T.StructField(LOST, T.DoubleType()), *(T.StructField(name, T.DoubleType()) for name in counted(streams))]
+        )
+        open_rows = made.mapInArrow(opened(plan.schema, streams), wide)
+        judged = open_rows.where(F.col(LOST).isNull() | F.expr(plan.condition))
+        made = judged.mapInArrow(closed(plan.schema, streams), rows)
+    gate = Gate(streams, judged=plan.condition is not None, least=least)
+    return made.withColumn(GATE, F.lit(0)).groupBy(GATE).transformWithStateInPandas(gate, rows, "Append", "None")
 
 
-def _payload(name: str, side: Stream, keys: Sequence[str], *, first: bool) -> dict[str, str]:
-    """The columns of a stream that go into the result, and their names there."""
+def _archived(plan: Plan, shard: Shard, schema: T.StructType, run: str) -> Plan:
+    """The plan with what settling must know. A batch query says now if the archive cannot be written."""
+    objective = shard.problem.objective
+    named = objective.name if objective.function is None else "pickle:" + cloudpickle.dumps(objective.function).hex()
+    windows = tuple(None if window.kind == "none" else int(window.length) for window in shard.problem.windows)
+    ledger = LedgerPlan(
+        name=plan.name,
+        streams=plan.streams,
+        keys=plan.keys,
+        payload=plan.payload,
+        windows=windows,
+        objective=named if plan.has_importance else None,
+        condition=plan.condition,
+        schema=schema.json(),
+        has_importance=plan.has_importance,
+    )
+    return replace(plan, ledger=ledger)
+
+
+def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
+    if not isinstance(streams, Mapping) or len(streams) < 2 or not all(isinstance(one, Stream) for one in streams.values()):
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got {streams!r}")
+    sides = list(streams.values())
+    if len({side.frame.isStreaming for side in sides}) > 1:
+        which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())
+        raise PenstockError(f"streams must be all streaming or all batch, got a mix: {which}")
+    return sides
+
+
+def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:
+    """The columns of a stream that go into the result beside the keys, and their names there."""
     kept = side.columns if side.columns is not None else tuple(side.frame.columns)
-    rest = {column: f"{name}_{column}" for column in kept if column not in keys}
-    return ({key: key for key in keys} if first else {}) | rest
+    return {column: f"{name}_{column}" for column in kept if column not in keys}
 
 
-def _keys(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[str, ...]:
-    wanted = side.key if side.key is not None else (on,) if isinstance(on, str) else tuple(on or ())
-    if not wanted:
-        raise PenstockError(f"on must name the key columns, got nothing for stream {name}")
-    _check_columns(f"on, for stream {name},", wanted, tuple(side.frame.columns))
-    return wanted
+def _schema(sides: list[Stream], keys: list[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
+    fields = [T.StructField(key, sides[0].frame.schema[key].dataType) for key in keys[0]]
+    for side, columns in zip(sides, out, strict=True):
+        fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
+    if weighed:
+        fields.append(T.StructField(VALUE, T.DoubleType()))
+    names = [field.name for field in fields]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
+    return T.StructType(fields)
 
 
-def _check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) -> None:
-    """Keys of all streams have the same number of columns and the same types."""
-    kinds = [[s.frame.schema[key].dataType.simpleString() for key in k] for s, k in zip(streams.values(), keys, strict=True)]
-    if any(kind != kinds[0] for kind in kinds):
-        got = "; ".join(f"{n} has {', '.join(kind)}" for n, kind in zip(streams, kinds, strict=True))
-        raise PenstockError(f"keys must have the same types in all streams, got: {got}; cast one of them")
+def _arrow(schema: T.StructType) -> Any:
+    return to_arrow_schema(schema, timezone="UTC")
 
 
-def _check_columns(argument: str, wanted: Sequence[str], there: Sequence[str]) -> None:
-    for column in wanted:
-        if there.count(column) != 1:
-            trouble = "no such column" if column not in there else "it is there more than once"
-            raise PenstockError(f"{argument} must name a column of the frame, got {column!r}: {trouble} in {', '.join(there)}")
+def _check_condition(spark: SparkSession, condition: str | None, schema: T.StructType) -> None:
+    if condition is None:
+        return
+    try:
+        found = spark.createDataFrame([], schema).selectExpr(f"({condition}) as it").schema["it"].dataType
+    except Exception as error:
+        told = str(error).splitlines()[0]
+        raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None
+    if not isinstance(found, T.BooleanType):
+        raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
 
 
-def _microseconds(text: Any, argument: str, *, least: int = 0) -> int:
-    """A duration such as "10 minutes" in microseconds.
+def _judged(spark: SparkSession, condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """By stream, the columns that a condition needs: without each of the others it still makes sense."""
+    needed = []
+    for name in schema.names:
+        fewer = T.StructType([field for field in schema if field.name != name])
+        try:
+            _check_condition(spark, condition, fewer)
+        except PenstockError:
+            needed.append(name)
+    own = [[new for new in columns.values() if new in needed] for columns in out]
+    own[0] = [*(name for name in schema.names[:keys] if name in needed), *own[0]]
+    return tuple(tuple(names) for names in own)
 
-    >>> _microseconds("1.5 hours", "window")
-    5400000000
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(text).lower()) or re.fullmatch(r"\s*(\d+)\s*(s|ms|us)\s*", str(text))
-    unit = _UNITS.get(match[2]) if match else None
-    amount = math.nan if match is None or unit is None else float(match[1]) * unit
-    if not least <= amount < 1 << 60:
-        raise PenstockError(f'{argument} must be a duration such as "10 minutes"{" above 0" if least else ""}, got {text!r}')
-    return round(amount)
+
+def _least(min_recall: Any) -> tuple[float | None, str]:
+    """The recall that every batch must reach, and what happens otherwise."""
+    if min_recall is None:
+        return None, "warn"
+    least, action = min_recall if isinstance(min_recall, tuple | list) and len(min_recall) == 2 else (min_recall, "warn")
+    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
+        raise PenstockError(f'min_recall must be a number in (0, 1], or such a number and "warn" or "fail", got {min_recall!r}')
+    return float(least), choose("action of min_recall", action, ("warn", "fail"))
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise PenstockError(f"name must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    return name
+
+
+def _whole(argument: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PenstockError(f"{argument} must be a whole number >= 1, got {value!r}")
+    return value
+
+
+def _ticks(option: str, value: Any) -> Any:
+    """Options that are times may be durations."""
+    return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value
 
 
 def _part(memory: Any, shards: int) -> Any:
@@ -233,12 +273,13 @@ def _part(memory: Any, shards: int) -> Any:
 
 
 def _shards(spark: SparkSession, wanted: int | None) -> int:
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    if wanted is None:
-        return max(1, min(partitions, _parallelism(spark)))
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise PenstockError(f"shards must be a whole number >= 1, got {wanted!r}")
-    return wanted
+    if wanted is not None:
+        return _whole("shards", wanted)
+    return max(1, min(_partitions(spark), _parallelism(spark)))
+
+
+def _partitions(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
 def _parallelism(spark: SparkSession) -> int:
@@ -249,24 +290,19 @@ def _parallelism(spark: SparkSession) -> int:
 
 
 def _ids_that_land_apart(spark: SparkSession, shards: int) -> Ints:
-    """One id per shard, so that the shuffle spreads them over its partitions as evenly as can be."""
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    """One id per shard, so that the shuffle spreads them over its partitions as evenly as can be.
+
+    The first is always 0: whatever else changes at a restart, that shard finds its old state and can say so.
+    """
+    partitions = _partitions(spark)
     many = 32 * max(shards, partitions)
     rows = spark.range(many).select("id", F.pmod(F.hash("id"), F.lit(partitions)).alias("at")).collect()
     found: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: row["id"]):
         found.setdefault(row["at"], []).append(row["id"])
-    layers = [one for layer in range(many) for at in sorted(found) for one in found[at][layer : layer + 1]]
+    columns = sorted(found.values())
+    layers = [one for layer in range(many) for column in columns for one in column[layer : layer + 1]]
     return np.array(layers[:shards], dtype=np.int64)
-
-
-def _hashable(column: Column, kind: T.DataType) -> Column:
-    """A column that Spark can hash: maps as their sorted entries."""
-    return F.array_sort(F.map_entries(column)) if isinstance(kind, T.MapType) else column
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 __all__ = ["Stream", "join", "stream"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from penstock.spark.blocks import CELL, CLOCK, STREAM, UNKNOWN, from_cell, to_cell
-from penstock.spark.shard import COUNTS, Plan, Shard
+from penstock.core.trace import Ints
+from penstock.spark import local
+from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, to_cell
+from penstock.spark.ledger import Ledger
+from penstock.spark.metrics import counted
+from penstock.spark.shard import TIME, Plan, Result, Shard
+from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 
-OUTPUT = f"{CELL} binary, " + ", ".join(f"{name} double" for name in COUNTS)
 _CELL_ROWS = 100_000  # joined rows that travel as one value
+_SLICE = 200_000  # rows of a batch query that are played at a time
 
-_warm: dict[tuple[str, str, int], Shard] = {}
-"""Shards that this worker has at hand, by query, name and shard. The state is the truth: a shard of another version is read anew."""
+Packed = tuple[int, int, int, int, bytes | None]
 
 
 class JoinProcessor(StatefulProcessor):
@@ -28,48 +32,120 @@ class JoinProcessor(StatefulProcessor):
         self.plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state: a small value that changes with every batch, and the blocks of payload."""
-        self.engine_state = handle.getValueState("engine", "version bigint, state binary")
-        self.block_state = handle.getMapState("blocks", "number bigint", "cell binary")
+        """Open the state."""
+        self.head = handle.getValueState("head", HEAD)
+        self.cells = handle.getMapState("cells", CELL_KEY, CELL_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Play one micro-batch of a shard."""
-        parts: list[list[pa.Table]] = [[] for _ in self.plan.streams]
+        """Play what has come for a shard: a micro-batch, or in a batch query all there is, slice by slice."""
+        number = self.plan.shards.index(int(key[0]))
+        query, batch = _query()
+        if query is None:
+            yield from self._play_all(number, _packed(rows))
+            return
+        nearby = local.folder_of(query, self.plan.name, number)
+        vault = Vault(self.plan, number, self._get_head, self.head.update, self.cells)
+        shard = vault.open(nearby)
+        tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
+        shard.n_null += nulls
+        result = shard.play(tables, clocks)
+        self._record(query, batch, number, result)
+        vault.save(shard, result, clocks, nearby)
+        yield from _answer(self.plan, result, nulls, shard.n_null)
+
+    def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
+        """A batch query: its cells come in the order of their first times, so what is before the next cell's can be played."""
+        shard = Shard(self.plan, number)
+        waiting: list[list[pa.Table]] = [[] for _ in self.plan.streams]
         clocks = np.full(len(self.plan.streams), UNKNOWN)
-        for frame in rows:
-            for stream, clock, cell in zip(frame[STREAM], frame[CLOCK], frame[CELL], strict=True):
-                clocks[stream] = max(clocks[stream], clock)
-                if cell is not None:
-                    parts[stream].append(from_cell(bytes(cell)))
-        shard = self._shard(int(key[0]))
-        result = shard.play([pa.concat_tables(tables) if tables else None for tables in parts], clocks)
-        for number, cell in result.changes.items():
+        sums: dict[str, float] = {}
+        nulls = batch = 0
+
+        def played(tables: Sequence[pa.Table | None]) -> Iterator[pd.DataFrame]:
+            nonlocal sums, batch
+            result = shard.play(tables, np.array([_last(table) for table in tables]))
+            self._record(self.plan.run, batch, number, result)
+            sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
+            batch += 1
+            yield from _cells(self.plan, result.joined)
+
+        for stream, clock, missing, first, cell in packed:
+            clocks[stream] = max(clocks[stream], clock)
+            nulls += missing
             if cell is None:
-                self.block_state.removeKey((number,))
-            else:
-                self.block_state.updateValue((number,), (cell,))
-        self.engine_state.update((shard.version, shard.snapshot()))
-        _warm[self._name(int(key[0]))] = shard
-        for begin in range(0, result.joined.num_rows, _CELL_ROWS):
-            yield pd.DataFrame({CELL: [to_cell(result.joined.slice(begin, _CELL_ROWS))]} | dict.fromkeys(COUNTS))
-        yield pd.DataFrame({CELL: [None]} | {name: [float(result.counts[name])] for name in COUNTS})
+                continue
+            if sum(table.num_rows for tables in waiting for table in tables) > _SLICE:
+                yield from played([_cut(tables, first) for tables in waiting])
+            waiting[stream].append(from_cell(cell))
+        yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
+        yield _counts(self.plan, sums | {"n_null": nulls, "total_n_null": nulls})
 
-    def _shard(self, number: int) -> Shard:
-        """The shard as it was after the last committed batch."""
-        state = self.engine_state.get() if self.engine_state.exists() else None
-        warm = _warm.pop(self._name(number), None)
-        version = 0 if state is None else int(state[0])
-        if warm is not None and warm.version == version:
-            return warm
-        shard = Shard(self.plan)
-        if state is not None:
-            shard.restore(bytes(state[1]), {int(at[0]): bytes(cell[0]) for at, cell in self.block_state.iterator()})
-        return shard
+    def _record(self, query: str, batch: int, number: int, result: Result) -> None:
+        """Write the ledger; what cannot be written fails the batch."""
+        if self.plan.archive is not None and result.left is not None:
+            Ledger(self.plan.archive, self.plan.ledger, query).write(batch, number, result.arrived, result.left)
 
-    def _name(self, number: int) -> tuple[str, str, int]:
-        context = TaskContext.get()
-        query = context.getLocalProperty("sql.streaming.queryId") if context else None
-        return str(query), self.plan.name, number
+    def _get_head(self) -> Any:
+        return self.head.get() if self.head.exists() else None
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _query() -> tuple[str | None, int]:
+    """The id of the streaming query and of its batch; None where it is a batch query."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+    return query, int(batch or 0)
+
+
+def _packed(rows: Iterator[pd.DataFrame]) -> Iterator[Packed]:
+    for frame in rows:
+        yield from zip(frame[STREAM], frame[CLOCK], frame[NULLS], frame[FIRST], frame[CELL], strict=True)
+
+
+def _gather(packed: Iterator[Packed], streams: int) -> tuple[list[pa.Table | None], Ints, int]:
+    """All rows of a micro-batch by stream, the clocks of the streams, and how many rows had no time."""
+    parts: list[list[pa.Table]] = [[] for _ in range(streams)]
+    clocks, nulls = np.full(streams, UNKNOWN), 0
+    for stream, clock, missing, _, cell in packed:
+        clocks[stream] = max(clocks[stream], clock)
+        nulls += missing
+        if cell is not None:
+            parts[stream].append(from_cell(cell))
+    return [pa.concat_tables(tables) if tables else None for tables in parts], clocks, nulls
+
+
+def _cut(tables: list[pa.Table], time: int) -> pa.Table | None:
+    """Take the rows before a time out of tables that are ordered by time."""
+    taken, left = [], []
+    for table in tables:
+        at = int(np.searchsorted(np.asarray(table[TIME]), time))
+        taken += [table.slice(0, at)] if at else []
+        left += [table.slice(at)] if at < table.num_rows else []
+    tables[:] = left
+    return pa.concat_tables(taken) if taken else None
+
+
+def _last(table: pa.Table | None) -> int:
+    return UNKNOWN if table is None or not table.num_rows else int(np.asarray(table[TIME]).max())
+
+
+def _summed(name: str, before: float, now: float) -> float:
+    """The counts of a query from those of its slices: what is counted adds up, what is a total or held is the last."""
+    return now if name.startswith(("total_", "held_", "retained_")) else before + now
+
+
+def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.DataFrame]:
+    yield from _cells(plan, result.joined)
+    yield _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
+
+
+def _cells(plan: Plan, joined: pa.Table) -> Iterator[pd.DataFrame]:
+    for begin in range(0, joined.num_rows, _CELL_ROWS):
+        yield pd.DataFrame({CELL: [to_cell(joined.slice(begin, _CELL_ROWS))]} | dict.fromkeys(counted(len(plan.streams))))
+
+
+def _counts(plan: Plan, counts: dict[str, float]) -> pd.DataFrame:
+    return pd.DataFrame({CELL: [None]} | {name: [float(counts[name])] for name in counted(len(plan.streams))})

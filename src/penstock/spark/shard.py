@@ -1,11 +1,11 @@
-"""One shard: an engine, the numbers of its keys, and the payload of the tuples in its memory. Spark-free, so that it can be tested alone.
+"""One shard: an engine, the numbers of its keys, the payload of its tuples and the loss meter. Spark-free, so that it can be tested alone.
 
-Payload is written once, in a block per stream and batch, and a block is written again only when less than half of it is alive.
+A batch of rows comes in, is put into the order of play, played, joined with its payload, and counted.
 """
 
 from __future__ import annotations
 
-import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,15 +15,22 @@ import pyarrow.compute as pc
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Keep, Totals, open_engine
+from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.trace import Ints
+from penstock.core.trace import MOST, Floats, Ints
 from penstock.policies.table import open_policy
-from penstock.spark.blocks import UNKNOWN, from_cell, to_cell
+from penstock.spark.blocks import UNKNOWN
 from penstock.spark.keys import KeyBook
+from penstock.spark.meter import Loss, Meter
+from penstock.spark.payload import Changes, Payload
 from penstock.statistics.table import RUNNING
 
 TIME, ORDER, IMPORTANCE, VALUE = "time", "order", "importance", "value"
+LOST = "__lost"
+"""In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
+_SPAN = 1 << 40  # numbers of rows that belong to one shard
+_LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
 
 
 @dataclass(frozen=True)
@@ -32,104 +39,192 @@ class Plan:
 
     streams: tuple[str, ...]
     keys: int  # columns; they travel as key0, key1, ...
-    payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result, under the names that they have there
+    payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result beside the keys, under their names there
     options: dict[str, Any]  # of Problem.of, and the policy
     schema: pa.Schema  # of the result
     has_importance: bool = False
     name: str = "penstock"
+    shards: tuple[int, ...] = (0,)  # their ids
+    ghosts: int = 1_000_000  # of one shard
+    condition: str | None = None
+    judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
+    archive: str | None = None
+    ledger: Any = None  # what settling must know
+    run: str = ""  # the name of a batch query, which Spark does not give
 
-
-@dataclass
-class Block:
-    """Payload of tuples that came together: their rows, rising, and their columns."""
-
-    stream: int
-    rows: Ints
-    table: pa.Table
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the key columns in the result."""
+        return tuple(self.schema.names[: self.keys])
 
 
 @dataclass
 class Result:
-    """What a shard returns of a batch: joined rows, counts, and what has changed in its blocks (None: removed)."""
+    """What a shard returns of a batch."""
 
     joined: pa.Table
     counts: dict[str, float]
-    changes: dict[int, bytes | None] = field(default_factory=dict)
+    changes: dict[str, Changes]  # in its blocks: of payload, and of what a condition looks at
+    batch: Batch  # as it was played
+    names_from: int  # the first number of a key that is new in this batch
+    arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
+    left: pa.Table | None = None
 
 
 class Shard:
     """The memory of one shard and its engine."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, number: int = 0) -> None:
         self.plan = plan
         options = dict(plan.options)
         policy = options.pop("policy")
         self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
-        chosen = open_policy(policy, self.problem)
-        source = RUNNING[self.problem.stats](self.problem)
-        self.engine = open_engine(self.problem, chosen, source, Keep(outputs=True))
+        if self.problem.budget.in_bytes:
+            self.problem.budget.caps[:] = np.maximum(1, (self.problem.budget.caps * _LIVE).astype(np.int64))
+        self.engine = self._open(policy)
+        self.engine.number_from(number * _SPAN)
+        self.meter = Meter(self.problem, plan.ghosts, wants_rows=plan.judged is not None)
         self.book = KeyBook()
-        self.blocks: dict[int, Block] = {}
-        self.next_row = self.next_block = self.version = 0
+        self.payload = Payload()
+        self.judged = Payload()  # of memory and ghosts: the columns of the condition
+        self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
+        self.trimmed_at = 0
+        self.n_null = 0  # rows without a time, all over
+        self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local.py)
 
-    def play(self, tables: list[pa.Table | None], clocks: Ints) -> Result:
+    def _open(self, policy: Any) -> Engine:
+        chosen = open_policy(policy, self.problem)
+        keep = Keep(outputs=True, sheds=True, expired=True)
+        return open_engine(self.problem, chosen, RUNNING[self.problem.stats](self.problem), keep)
+
+    def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
         """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards."""
-        before = self.engine.totals
-        batch, new = self._arrange(tables)
-        outputs = self.engine.play(batch).outputs
-        joined = self._join(outputs, new)
-        if (clocks > UNKNOWN).any():
-            self.engine.advance(np.where(clocks > UNKNOWN, clocks, -(1 << 62)))
-        changes = self._keep(new)
-        self.version += 1
-        return Result(joined, self._counts(before), changes)
+        before, names_from, trimmed = self.engine.totals, self.book.next, len(self.trimmed)
+        batch, places = self._arrange(tables)
+        first_row = before.next_row
+        for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
+            if table is not None and len(rows):
+                self._take_in(stream, table, first_row + rows)
+        self.meter.before(batch, self.engine)
+        played = self.engine.play(batch)
+        loss, missed, weight = self.meter.after(batch, self.engine, before, played)
+        joined = self._join(played.outputs)
+        if self.plan.judged is not None:
+            joined = pa.concat_tables([joined, self._would_have(missed, weight)])
+        departed, left = self._end(played, clocks)
+        changes = {"block": self.payload.close(departed, self._limit())}
+        if self.plan.judged is not None:
+            changes["judged"] = self.judged.close(self._unwatched())
+        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names_from)
+        if self.plan.archive is not None:
+            result.arrived, result.left = self._arrivals(tables, places, batch, before), left
+        return result
 
-    def _arrange(self, tables: list[pa.Table | None]) -> tuple[Batch, list[Block]]:
-        """All rows in the order of play, by time, stream and `order`; and their payload."""
-        parts: list[pa.Table] = []
-        for position, table in enumerate(tables):
-            if table is not None and table.num_rows:
-                table = table.append_column("stream", pa.array(np.full(table.num_rows, position)))
-                parts.append(table.sort_by([(TIME, "ascending"), (ORDER, "ascending")]).combine_chunks())
-        time = _join_columns([part[TIME] for part in parts])
-        stream = _join_columns([part["stream"] for part in parts])
-        order = np.lexsort((stream, time))
+    def _limit(self) -> int | None:
+        """The bytes that payload may take, dead or alive, where the budget is in bytes."""
+        budget = self.problem.budget
+        return int(budget.caps.sum() / _LIVE) - OVERHEAD * self.engine.totals.retained if budget.in_bytes else None
+
+    def _unwatched(self) -> Ints:
+        """The rows that are neither in memory nor ghosts."""
+        held = [block.rows for block in (*self.judged.blocks.values(), *self.judged.new)]
+        watched = (self.meter.shadow or self.engine).retained()
+        return np.setdiff1d(np.concatenate([np.empty(0, np.int64), *held]), watched, assume_unique=True)
+
+    def replay(self, batch: Batch, clocks: Ints) -> None:
+        """Go through a batch again for what it leaves behind; payload is not touched."""
+        before = self.engine.totals
+        self.meter.before(batch, self.engine)
+        played = self.engine.play(batch)
+        self.meter.after(batch, self.engine, before, played)
+        self._advance(clocks)
+
+    def _arrange(self, tables: Sequence[pa.Table | None]) -> tuple[Batch, list[Ints]]:
+        """All rows in the order of play, by time, stream and `order`; and the place of each row of each stream in it."""
+        parts = [table for table in tables if table is not None and table.num_rows]
+        streams = [number for number, table in enumerate(tables) if table is not None and table.num_rows]
+        sizes = [part.num_rows for part in parts]
+        time = _ints([part[TIME] for part in parts])
+        stream = np.repeat(np.array(streams, dtype=np.int64), sizes)
+        order = np.argsort(time, kind="stable")
+        tie = (np.diff(time[order]) == 0) & (np.diff(stream[order]) == 0)
+        if tie.any():
+            ranks = np.concatenate([_ranks(part[ORDER]) for part in parts])
+            order = np.lexsort((ranks, stream, time))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
-        key = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)]).astype(np.int64)
-        importance = np.concatenate([np.asarray(part[IMPORTANCE]) for part in parts])[order] if self.plan.has_importance and parts else None
+        key = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
+        importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([_row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
-        blocks, begin = [], 0
-        for part in parts:
-            rows = self.next_row + place[begin : begin + part.num_rows]
-            number = int(part["stream"][0].as_py())
-            kept = [*self.plan.payload[number], *([IMPORTANCE] if self.plan.has_importance else [])]
-            blocks.append(Block(number, rows, part.select(kept)))
-            begin += part.num_rows
-        self.next_row += len(order)
-        return Batch(stream[order], time[order], key[order], importance, size=size), blocks
+        ends = np.cumsum([0, *sizes])
+        places = [np.empty(0, np.int64) for _ in tables]
+        for number, begin, end in zip(streams, ends, ends[1:], strict=False):
+            places[number] = place[begin:end]
+        return Batch(stream[order], time[order], key[order], importance, size=size), places
+
+    def _importances(self, parts: list[pa.Table], streams: list[int]) -> Floats:
+        found = [np.asarray(part[IMPORTANCE].to_numpy(), dtype=np.float64) for part in parts]
+        for stream, column in zip(streams, found, strict=True):
+            bad = np.flatnonzero(~((column > 0) & (column <= MOST)))
+            if len(bad):
+                raise PenstockError(f"importance of stream {self.plan.streams[stream]} must be above 0 and finite, got {column[bad[0]]}")
+        return np.concatenate(found)
 
     def _keys(self, table: pa.Table) -> list[pa.Array]:
-        return [table[f"key{number}"].combine_chunks() for number in range(self.plan.keys)]
+        return [table[f"key{number}"] for number in range(self.plan.keys)]
 
-    def _join(self, outputs: Ints, new: list[Block]) -> pa.Table:
+    def _take_in(self, stream: int, table: pa.Table, rows: Ints) -> None:
+        """Hold the payload of new rows, by row."""
+        if len(rows) > 1 and (np.diff(rows) < 0).any():
+            order = np.argsort(rows)
+            rows, table = rows[order], table.take(pa.array(order))
+        kept = [*self.plan.payload[stream], *([IMPORTANCE] if self.plan.has_importance else [])]
+        keys = [f"key{number}" for number in range(self.plan.keys)]
+        self.payload.add(stream, rows, table.select([*(keys if stream == 0 else ()), *kept]))
+        if self.plan.judged is not None:
+            worth = [IMPORTANCE] if self.plan.has_importance else []
+            judged = self.plan.judged[stream]
+            names = [f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name for name in judged]
+            self.judged.add(stream, rows, table.select([*names, *worth]))
+
+    def _join(self, outputs: Ints) -> pa.Table:
         """The joined rows of these outputs (time, row per stream)."""
-        columns: dict[str, Any] = {}
+        if not len(outputs):
+            return self.plan.schema.empty_table()
+        columns: dict[str, Any] = {LOST: pa.array(np.zeros(len(outputs)))}
         worths = []
-        for stream in range(len(self.plan.streams)):
-            mine = [block for block in [*self.blocks.values(), *new] if block.stream == stream and len(block.rows)]
-            if not mine or not len(outputs):
-                return self.plan.schema.empty_table()
-            rows = np.concatenate([block.rows for block in mine])
-            order = np.argsort(rows, kind="stable")
-            at = order[np.searchsorted(rows, outputs[:, 1 + stream], sorter=order)]
-            table = pa.concat_tables([block.table for block in mine]).take(pa.array(at))
-            columns |= {name: table[name] for name in self.plan.payload[stream]}
+        for stream, wanted in enumerate(self.plan.payload):
+            keys = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} if stream == 0 else {}
+            names = [*keys, *wanted, *([IMPORTANCE] if self.plan.has_importance else [])]
+            if names:
+                table = self.payload.fetch(stream, outputs[:, 1 + stream], names)
+                columns |= {keys.get(name, name): table[name] for name in names}
             if self.plan.has_importance:
-                worths.append(np.asarray(table[IMPORTANCE]))
+                worths.append(np.asarray(columns.pop(IMPORTANCE)))
         if VALUE in self.plan.schema.names:
             columns[VALUE] = pa.array(self._values(worths))
         return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
+
+    def _would_have(self, missed: Ints, weight: Floats) -> pa.Table:
+        """Rows that were lost, as far as a condition looks at them."""
+        if not len(missed):
+            return self.plan.schema.empty_table()
+        assert self.plan.judged is not None
+        columns: dict[str, Any] = {LOST: pa.array(weight)}
+        worths = []
+        for stream, wanted in enumerate(self.plan.judged):
+            names = {f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name: name for name in wanted}
+            worth = [IMPORTANCE] if self.plan.has_importance else []
+            if names or worth:
+                table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
+                columns |= {name: table[own] for own, name in names.items()}
+                worths += [np.asarray(table[name]) for name in worth]
+        if VALUE in self.plan.schema.names:
+            columns[VALUE] = pa.array(self._values(worths))
+        size = len(missed)
+        return pa.table(
+            [columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in self.plan.schema], schema=self.plan.schema
+        )
 
     def _values(self, worths: list[Any]) -> Any:
         """The value of each output, from the importances of its members."""
@@ -138,76 +233,75 @@ class Shard:
             return objective.pairs(worths[0], worths[1])
         return np.array([objective.of(list(members)) for members in zip(*worths, strict=True)])
 
-    def _keep(self, new: list[Block]) -> dict[int, bytes | None]:
-        """Keep the payload of what is in memory now; what has changed in the blocks."""
-        retained = self.engine.retained()
-        changes: dict[int, bytes | None] = {}
-        for number, block in list(self.blocks.items()):
-            alive = _among(block.rows, retained)
-            if not alive.any():
-                del self.blocks[number]
-                changes[number] = None
-            elif 2 * np.count_nonzero(alive) < len(alive):
-                self.blocks[number] = _filtered(block, alive)
-                changes[number] = _pack(self.blocks[number])
-        for block in new:
-            alive = _among(block.rows, retained)
-            if alive.any():
-                self.blocks[self.next_block] = _filtered(block, alive)
-                changes[self.next_block] = _pack(self.blocks[self.next_block])
-                self.next_block += 1
-        return changes
+    def _advance(self, clocks: Ints) -> Ints:
+        """Take note of the clocks of all shards; the rows that expire with them."""
+        expired = np.empty(0, dtype=np.int64)
+        if (clocks > UNKNOWN).any():
+            expired = self.engine.advance(clocks)
+            self.meter.advance(clocks, self.engine)
+        if self.book.is_crowded:
+            self.book.prune(self._keys_in_use())
+        return expired
 
-    def _counts(self, before: Totals) -> dict[str, float]:
-        """The counts of the batch, and those of the life of the shard with the prefix `total_`."""
+    def _keys_in_use(self) -> Ints:
+        known = [self.engine.tuples()["key"], np.asarray(self.engine.statistics.snapshot().get("key", []), np.int64)]
+        if self.meter.shadow is not None:
+            known.append(self.meter.shadow.tuples()["key"])
+        return np.concatenate(known)
+
+    def _end(self, played: Played, clocks: Ints) -> tuple[Ints, pa.Table]:
+        """End the batch: who has left the memory, and in which instant last."""
+        trimmed, self.trimmed = self.trimmed, self.trimmed[:0]
+        start = self.engine.totals.instant
+        expired = self._advance(clocks)
+        rows = np.concatenate([trimmed, played.sheds, played.expired, expired])
+        at = [np.full(len(trimmed), self.trimmed_at), played.shed_at, played.expired_at, np.full(len(expired), start)]
+        return rows, pa.table({"row": rows, "left": np.concatenate(at)})
+
+    def trim(self) -> None:
+        """Shed down to the budget, which may be smaller than it was."""
+        self.trimmed_at = self.engine.totals.instant
+        if self.meter.shadow is None and self.engine.totals.used > int(self.problem.budget.caps.sum()):
+            self.meter.begin(self.engine)
+        self.trimmed = self.engine.trim()
+
+    def _arrivals(self, tables: Sequence[pa.Table | None], places: list[Ints], batch: Batch, before: Totals) -> list[pa.Table | None]:
+        """For the ledger: all rows of the batch, with their numbers and the instants of their arrival."""
+        instant = before.instant + 1 + np.cumsum(np.concatenate([[0], np.diff(batch.time) != 0]))[: len(batch)]
+        out: list[pa.Table | None] = []
+        for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
+            if table is None or not table.num_rows:
+                out.append(None)
+                continue
+            kept = [TIME, *(f"key{number}" for number in range(self.plan.keys))]
+            kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
+            own = table.select(kept)
+            out.append(own.add_column(0, "arrived", pa.array(instant[rows])).add_column(0, "row", pa.array(before.next_row + rows)))
+        return out
+
+    def _counts(self, before: Totals, loss: Loss, trimmed: int) -> dict[str, float]:
+        """The counts of the batch, those of the life of the shard with the prefix `total_`, and what is held now."""
         totals = self.engine.totals
-        counts = {name: getattr(totals, name) - getattr(before, name) for name in _COUNTED}
+        counts = {name: getattr(totals, name) - getattr(before, name) for name in _COUNTED} | vars(loss)
+        counts["n_shed"] += trimmed
         counts |= {f"total_{name}": getattr(totals, name) for name in _COUNTED}
-        payload = sum(block.table.nbytes for block in self.blocks.values())
-        return counts | {"retained_rows": totals.retained, "retained_bytes": payload + OVERHEAD * totals.retained}
-
-    def snapshot(self) -> bytes:
-        """All but the blocks."""
-        own = {name: getattr(self, name) for name in ("next_row", "next_block", "version")}
-        return pickle.dumps((own, self.engine.snapshot(), self.book.known))
-
-    def restore(self, state: bytes, blocks: dict[int, bytes]) -> None:
-        """Go on from a snapshot and the blocks that belong to it."""
-        own, engine, self.book.known = pickle.loads(state)
-        for name, value in own.items():
-            setattr(self, name, value)
-        self.engine.restore(engine)
-        self.blocks = {number: _unpack(cell) for number, cell in sorted(blocks.items())}
+        counts |= {f"total_{name}": value for name, value in vars(self.meter.total).items()}
+        counts |= {f"held_{number}": int(held) for number, held in enumerate(self.engine.held)}
+        return counts | {"retained_rows": totals.retained, "retained_bytes": self.payload.n_bytes + OVERHEAD * totals.retained}
 
 
-_COUNTED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "value")
-COUNTS = (*_COUNTED, *(f"total_{name}" for name in _COUNTED), "retained_rows", "retained_bytes")
-"""What a shard counts: in a batch, in its life, and at the end of the batch."""
+_COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")
 
 
-def _join_columns(columns: list[pa.ChunkedArray]) -> Ints:
-    return np.concatenate([np.empty(0, np.int64), *(np.asarray(column) for column in columns)]).astype(np.int64)
+def _ints(columns: list[pa.ChunkedArray]) -> Ints:
+    return np.concatenate([np.empty(0, np.int64), *(np.asarray(column) for column in columns)])
 
 
-def _among(rows: Ints, retained: Ints) -> Any:
-    """Which of these rows are retained."""
-    at = np.searchsorted(retained, rows)
-    return (at < len(retained)) & (retained[np.minimum(at, len(retained) - 1)] == rows) if len(retained) else np.zeros(len(rows), bool)
-
-
-def _filtered(block: Block, alive: Any) -> Block:
-    return Block(block.stream, block.rows[alive], block.table.filter(pa.array(alive)).combine_chunks())
-
-
-def _pack(block: Block) -> bytes:
-    table = block.table.append_column("row", pa.array(block.rows)).replace_schema_metadata({"stream": str(block.stream)})
-    return to_cell(table)
-
-
-def _unpack(cell: bytes) -> Block:
-    table = from_cell(cell)
-    stream = int((table.schema.metadata or {})[b"stream"])
-    return Block(stream, np.asarray(table["row"]), table.drop_columns("row").replace_schema_metadata(None))
+def _ranks(column: pa.ChunkedArray) -> Ints:
+    """Numbers that order rows as this column does."""
+    if pa.types.is_int64(column.type) and not column.null_count:
+        return np.asarray(column)
+    return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
 
 
 def _row_bytes(table: pa.Table) -> Ints:

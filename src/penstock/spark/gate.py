@@ -1,0 +1,115 @@
+"""The gate: one last stateful step through which all results pass, where what is to be said or decided needs all shards at once.
+
+It is there only if asked for: with an extra condition, which Spark itself evaluates on the joined rows (and on the rows that were lost, as
+far as it looks at them), the counts of what passes are made and summed up here; and a batch whose recall is below `min_recall` ends
+here, before anything of it is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from penstock.core.errors import PenstockError
+from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
+from penstock.spark.metrics import counted, recall_of
+from penstock.spark.shard import LOST, VALUE
+
+GATE = "gate"
+"""The key that all rows share."""
+_JUDGED = ("n_output", "value", "lost", "lost_value")
+"""What changes with a condition."""
+
+
+class Gate(StatefulProcessor):
+    """Adds up over the shards and over the life of the query, and fails a batch that lost too much."""
+
+    def __init__(self, streams: int, *, judged: bool, least: float | None) -> None:
+        self.streams, self.judged, self.least = streams, judged, least
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state: the sums so far."""
+        self.totals = handle.getValueState("totals", "sums string")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Let a batch pass."""
+        names = counted(self.streams)
+        sums = dict.fromkeys(names, 0.0)
+        cells: list[bytes] = []
+        for frame in rows:
+            cells += [cell for cell in frame[CELL] if cell is not None]
+            for name in names:
+                column = frame[name].astype(float).fillna(0.0)
+                sums[name] = max(sums[name], float(column.max())) if name.endswith("estimated") else sums[name] + float(column.sum())
+        if self.judged:
+            state = self.totals.get() if self.totals.exists() else None
+            before = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state[0])
+            after = {name: before[name] + sums[name] for name in _JUDGED}
+            self.totals.update((json.dumps(after),))
+            sums |= {f"total_{name}": value for name, value in after.items()}
+        recall = recall_of(sums)
+        if self.least is not None and recall < self.least:
+            raise PenstockError(
+                f"min_recall must be reached by every batch: it is {self.least:g}, and this batch would have a recall of {recall:.4g}. "
+                "Nothing of it is committed; a restart with more memory or a smaller min_recall goes on from here"
+            )
+        for cell in cells:
+            yield pd.DataFrame({CELL: [cell]} | dict.fromkeys(names))
+        yield pd.DataFrame({CELL: [None]} | {name: [value] for name, value in sums.items()})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def opened(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
+    """For `mapInArrow`: cells to rows of `schema`, followed by the columns of the counts, which have rows of their own."""
+    names = counted(streams)
+    whole = pa.schema([*schema, *(pa.field(name, pa.float64()) for name in names)])
+
+    def open_up(batches: Batches) -> Batches:
+        for batch in batches:
+            for at, cell in enumerate(batch.column(CELL)):
+                if cell.is_valid:
+                    table = from_cell(cell.as_buffer()).cast(schema)
+                    columns = [*table.columns, *(pa.nulls(table.num_rows, pa.float64()) for _ in names)]
+                    yield from pa.table(columns, schema=whole).to_batches()
+                else:
+                    own = [batch.column(name).slice(at, 1) for name in names]
+                    yield pa.record_batch([*(pa.nulls(1, field.type) for field in schema), *own], schema=whole)
+
+    return open_up
+
+
+def closed(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
+    """For `mapInArrow`: rows that a condition has passed, back to cells, with the counts of what was made and what was lost."""
+    names = counted(streams)
+    whole = pa.schema([(CELL, pa.binary()), *((name, pa.float64()) for name in names)])
+    kept = [name for name in schema.names if name != LOST]
+
+    def close_up(batches: Batches) -> Batches:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            counts = table.filter(table[LOST].is_null())
+            rows = table.filter(table[LOST].is_valid())
+            for row in counts.to_pylist():
+                yield pa.record_batch([[None], *([0.0 if name in _JUDGED else row[name]] for name in names)], schema=whole)
+            if rows.num_rows:
+                weight = np.asarray(rows[LOST])
+                value = np.asarray(rows[VALUE]) if VALUE in schema.names else np.ones(len(weight))
+                made = weight == 0
+                judged = {
+                    "n_output": np.count_nonzero(made),
+                    "value": value[made].sum(),
+                    "lost": weight.sum(),
+                    "lost_value": (weight * value).sum(),
+                }
+                cell = to_cell(rows.filter(pa.array(made)).select(kept))
+                yield pa.record_batch([[cell], *([float(judged.get(name, 0.0))] for name in names)], schema=whole)
+
+    return close_up

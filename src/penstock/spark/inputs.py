@@ -1,0 +1,153 @@
+"""`ps.stream`: a DataFrame as one side of a join, checked; and how its rows are prepared for the way to the shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from penstock.core.errors import PenstockError
+from penstock.spark.blocks import SHARD
+from penstock.spark.duration import UNITS, microseconds
+from penstock.spark.shard import IMPORTANCE, ORDER, TIME
+
+_ZONELESS = " + ".join(
+    f"cast(extract({part} from ({{0}} - timestamp_ntz'1970-01-01 00:00:00')) * {UNITS[part]} as bigint)"
+    for part in ("day", "hour", "minute", "second")
+)
+"""Microseconds since 1970 of a timestamp without zone, which no session time zone may bend."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A DataFrame as one side of a join; made by `ps.stream`."""
+
+    frame: DataFrame
+    time: str
+    window: int | str  # microseconds, or "none"
+    key: tuple[str, ...] | None
+    importance: str | Column | None
+    lateness: int
+    order: str | None
+    columns: tuple[str, ...] | None
+
+
+def stream(
+    df: DataFrame,
+    *,
+    time: str,
+    window: Any,
+    key: str | Sequence[str] | None = None,
+    importance: str | Column | None = None,
+    lateness: Any = "0 seconds",
+    order: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Stream:
+    """A DataFrame as one side of a join.
+
+    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", or None for ever.
+    * `key`: the columns to match, where their names differ from `on`.
+    * `importance`: a column or SQL expression, > 0: what the row is worth.
+    * `lateness`: how much later than its successors a row of this stream may come.
+    * `order`: a column that orders rows of equal time; without one, a hash of all columns does.
+    * `columns`: the columns to keep; all of them unless told.
+    """
+    names = tuple(df.columns)
+    check_columns("time", [time], names)
+    kind = df.schema[time].dataType
+    if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
+        raise PenstockError(f"time must be a column of timestamps, got {time!r} of type {kind.simpleString()}")
+    own = None if key is None else (key,) if isinstance(key, str) else tuple(key)
+    check_columns("key", own or (), names)
+    check_columns("order", [] if order is None else [order], names)
+    check_columns("columns", columns or (), names)
+    for field in df.schema:
+        if any("watermark" in name.lower() for name in field.metadata or {}):
+            raise PenstockError(
+                f"df must not carry a watermark, got one on {field.name!r}: Penstock keeps event time itself, and Spark would not let you "
+                'set a watermark on the joined rows. Leave withWatermark out here, and say lateness="..." instead'
+            )
+    length = "none" if window is None or window == "none" else microseconds(window, "window", least=1)
+    kept = None if columns is None else tuple(columns)
+    return Stream(df, time, length, own, importance, microseconds(lateness, "lateness"), order, kept)
+
+
+def prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed: bool, shards: int) -> DataFrame:
+    """The columns that travel: shard, time, order, keys, importance, payload (columns `out`, under their new names)."""
+    frame = side.frame
+    kind = frame.schema[side.time].dataType
+    column = F.col(quoted(side.time))
+    time = F.unix_micros(column) if isinstance(kind, T.TimestampType) else F.expr(_ZONELESS.format(quoted(side.time)))
+    importance = F.lit(1.0) if side.importance is None else F.expr(side.importance) if isinstance(side.importance, str) else side.importance
+    key = [_comparable(F.col(quoted(key)), frame.schema[key].dataType) for key in keys]
+    columns = [
+        (F.pmod(F.xxhash64(*key), F.lit(shards)) if shards > 1 else F.lit(0).cast("bigint")).alias(SHARD),
+        time.alias(TIME),
+        (_hash_of_all(frame) if side.order is None else F.col(quoted(side.order))).alias(ORDER),
+        *(F.col(quoted(key)).alias(f"key{number}") for number, key in enumerate(keys)),
+        *([importance.cast("double").alias(IMPORTANCE)] if weighed else []),
+        *(F.col(quoted(column)).alias(name) for column, name in out.items()),
+    ]
+    return frame.select(*columns)
+
+
+def keys_of(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The key columns of a stream."""
+    wanted = side.key if side.key is not None else (on,) if isinstance(on, str) else tuple(on or ())
+    if not wanted:
+        raise PenstockError(f"on must name the key columns, got nothing for stream {name}")
+    check_columns(f"on, for stream {name},", wanted, tuple(side.frame.columns))
+    return wanted
+
+
+def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) -> None:
+    """Keys of all streams have the same number of columns and the same types, and these can be compared."""
+    fields = [[s.frame.schema[key] for key in k] for s, k in zip(streams.values(), keys, strict=True)]
+    kinds = [[field.dataType.simpleString() for field in own] for own in fields]
+    if any(kind != kinds[0] for kind in kinds):
+        got = "; ".join(f"{n} has {', '.join(kind)}" for n, kind in zip(streams, kinds, strict=True))
+        raise PenstockError(f"keys must have the same types in all streams, got: {got}; cast one of them")
+    for field in fields[0]:
+        if isinstance(field.dataType, T.MapType | T.VariantType):
+            raise PenstockError(
+                f"on must name columns of types that can be ordered, got {field.name!r} of type {field.dataType.simpleString()}"
+            )
+        if "collate" in field.dataType.simpleString() and "UTF8_BINARY" not in field.dataType.simpleString():
+            raise PenstockError(
+                f"on must name columns that are equal where their bytes are, got {field.name!r} of type {field.dataType.simpleString()}: "
+                "join on lower(...) or another canonical form of it, cast to string"
+            )
+
+
+def check_columns(argument: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Each name is there, and only once."""
+    for column in wanted:
+        if there.count(column) != 1:
+            trouble = "no such column" if column not in there else "it is there more than once"
+            raise PenstockError(f"{argument} must name a column of the frame, got {column!r}: {trouble} in {', '.join(there)}")
+
+
+def quoted(name: str) -> str:
+    """A column name for SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _hash_of_all(frame: DataFrame) -> Column:
+    """A number that depends on the row alone."""
+    return F.xxhash64(*(_hashable(F.col(quoted(field.name)), field.dataType) for field in frame.schema))
+
+
+def _hashable(column: Column, kind: T.DataType) -> Column:
+    """A column that Spark can hash."""
+    if isinstance(kind, T.MapType):
+        return F.array_sort(F.map_entries(column))
+    return column.cast("string") if isinstance(kind, T.VariantType) else column
+
+
+def _comparable(column: Column, kind: T.DataType) -> Column:
+    """A column with equal hashes where values are equal: Spark hashes the two zeros apart."""
+    return F.when(column == 0, F.lit(0).cast(kind)).otherwise(column) if isinstance(kind, T.DoubleType | T.FloatType) else column

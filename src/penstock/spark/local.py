@@ -1,0 +1,94 @@
+"""The copy of a shard on this machine, left by one worker process for the next.
+
+Spark hands a shard to whichever worker is free. Reading it back from the state takes time in proportion to what is held, so a worker
+leaves the shard as it lies in memory in Spark's local folder, under a mark that is also in the state: whoever finds another mark in the
+state, or nothing here, rebuilds. Blocks of payload have files of their own, written once and mapped into memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.spark.payload import Block, Changes, Payload
+from penstock.spark.shard import Plan, Shard
+
+
+def folder_of(query: str, name: str, number: int) -> Path:
+    """Where workers leave a shard; Spark removes its local folders when it ends."""
+    root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    return Path(root) / "penstock" / query / name / str(number)
+
+
+def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) -> None:
+    """Leave the shard as it lies in memory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = shard.files
+    stores = _stores(shard)
+    for kind, changed in changes.items():
+        for number, cell in changed.items():
+            files.pop((kind, number), None)
+            if cell is not None:
+                _write(folder, files, kind, number, mark, cell)
+    for kind, store in stores.items():
+        for number, block in store.blocks.items():
+            if (kind, number) not in files:  # it was read from the state in this batch
+                _write(folder, files, kind, number, mark, block.pack())
+    content = {
+        "engine": shard.engine.freeze(),
+        "meter": shard.meter.freeze(),
+        "book": vars(shard.book),
+        "next": {kind: store.next for kind, store in stores.items()},
+        "alive": {(kind, number): block.alive for kind, store in stores.items() for number, block in store.blocks.items()},
+        "files": files,
+    }
+    draft = folder / f"draft-{mark}"
+    with draft.open("wb") as file:
+        pickle.dump(content, file, protocol=5)
+    draft.replace(folder / f"shard-{mark}")
+    kept = {f"shard-{mark}", *files.values()}
+    for path in folder.iterdir():
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def pick_up(folder: Path, mark: str, plan: Plan, number: int) -> Shard | None:
+    """The shard that a worker has left, if it is there and current."""
+    shard = Shard(plan, number)
+    try:
+        with (folder / f"shard-{mark}").open("rb") as file:
+            content = pickle.load(file)
+        for kind, store in _stores(shard).items():
+            _reopen(store, kind, folder, content)
+    except FileNotFoundError:
+        return None
+    shard.engine.thaw(content["engine"])
+    shard.meter.thaw(content["meter"])
+    vars(shard.book).update(content["book"])
+    shard.files = content["files"]
+    return shard
+
+
+def _stores(shard: Shard) -> dict[str, Payload]:
+    return {"block": shard.payload, "judged": shard.judged}
+
+
+def _write(folder: Path, files: dict[tuple[str, int], str], kind: str, number: int, mark: str, cell: bytes) -> None:
+    files[kind, number] = f"{kind}-{number}-{mark}"
+    (folder / files[kind, number]).write_bytes(cell)
+
+
+def _reopen(store: Payload, kind: str, folder: Path, content: dict[str, Any]) -> None:
+    store.next = content["next"][kind]
+    mine = sorted((number, name) for (of, number), name in content["files"].items() if of == kind)
+    for number, name in mine:
+        block = Block.unpack(pa.memory_map(str(folder / name)))
+        block.alive = content["alive"][kind, number]
+        block.n_alive = int(np.count_nonzero(block.alive))
+        store.blocks[number] = block

@@ -1,0 +1,96 @@
+"""`ps.progress`: what a running join says of itself; and a listener that warns."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+logger = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last batch of a query: its id and, by the name of each join, its metrics."""
+
+    batch: int
+    joins: dict[str, dict[str, Any]]
+
+    def __str__(self) -> str:
+        lines = [f"batch {self.batch}"]
+        for name, found in self.joins.items():
+            lines.append(f"{name}:{'':28}{'batch':>14}{'in all':>16}")
+            for metric in found:
+                if not metric.startswith("total_"):
+                    total = found.get(f"total_{metric}")
+                    lines.append(f"  {metric:32}{_text(found[metric]):>14}{'' if total is None else _text(total):>16}")
+        return "\n".join(lines)
+
+
+def progress(query: Any) -> Progress | None:
+    """The metrics of the last batch of a streaming query; None before the first. `print` shows a table."""
+    last = query.lastProgress
+    if last is None:
+        return None
+    observed = last.observedMetrics
+    joins = {name: row if isinstance(row, dict) else row.asDict() for name, row in observed.items() if _is_ours(row)}
+    return Progress(int(last.batchId), joins)
+
+
+def _is_ours(row: Any) -> bool:
+    return "total_recall" in (row if isinstance(row, dict) else row.asDict())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
+
+
+class _Watch(StreamingQueryListener):
+    """Warns of batches that lost too much, and once per query of rows without a time."""
+
+    def __init__(self) -> None:
+        self.least: dict[str, float | None] = {}
+        self.told: set[tuple[str, str]] = set()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Nothing is to be said."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Look at the metrics of a batch."""
+        last = event.progress
+        for name, row in last.observedMetrics.items():
+            if name not in self.least or not _is_ours(row):
+                continue
+            found = row.asDict()
+            least = self.least[name]
+            if least is not None and found["recall"] < least:
+                logger.warning(
+                    "join %s: batch %s has a recall of %.4f, below min_recall %g (%d outputs lost)",
+                    name, last.batchId, found["recall"], least, found["lost"],
+                )  # fmt: skip
+            if found["total_n_null"] and (str(last.id), name) not in self.told:
+                self.told.add((str(last.id), name))
+                logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing is to be said."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing is to be said."""
+
+
+_watches: dict[int, _Watch] = {}
+
+
+def watch(spark: SparkSession, name: str, least: float | None) -> None:
+    """Warn, from now on, of what the join of this name loses below `least`."""
+    found = _watches.get(id(spark))
+    if found is None:
+        found = _watches[id(spark)] = _Watch()
+        spark.streams.addListener(found)
+    found.least[name] = least

@@ -1,0 +1,227 @@
+"""A shard <-> Spark's state: cost follows what has changed, not what is held.
+
+The truth is in the state: the blocks of payload, each written once; a snapshot of the engine, now and then; and since then a log of the
+rows that were played, which the engine plays again when it must be rebuilt. An engine is deterministic, so that gives the same
+memory. A snapshot is written when the log would become larger than it. local.py spares most batches the reading.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.batch import Batch
+from penstock.core.errors import PenstockError
+from penstock.core.fast import FastEngine
+from penstock.core.trace import Ints
+from penstock.spark import local
+from penstock.spark.shard import Plan, Result, Shard
+
+FORMAT = 1
+"""Of what is written into the state. A release reads the formats up to its own."""
+HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_log bigint, log_bytes bigint, n_null bigint"
+CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
+_CHUNK = 8 << 20  # bytes of a snapshot in one cell
+_TUPLE = 100  # bytes of a tuple in a snapshot, about
+_LEAST = 1 << 16  # a log of so many bytes needs no snapshot
+_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
+"""What may change at a restart."""
+
+
+class Cells(Protocol):
+    """A map of binary cells by kind and number, as Spark's map state is."""
+
+    def updateValue(self, key: tuple[str, int], value: tuple[bytes]) -> None: ...  # noqa: N802
+    def removeKey(self, key: tuple[str, int]) -> None: ...  # noqa: N802
+    def iterator(self) -> Iterator[tuple[Any, Any]]: ...
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """What a state was made with, in a form that outlives a release."""
+    options = {name: value for name, value in plan.options.items() if value is not None and name not in _FREE}
+    options["policy"] = getattr(options["policy"], "name", options["policy"])
+    if callable(options.get("objective")):
+        options["objective"] = "a function"
+    fixed = options | {
+        "streams": list(plan.streams),
+        "keys": [str(field) for field in plan.schema][: plan.keys],
+        "schema": [str(field) for field in plan.schema][plan.keys :],
+        "condition": plan.condition,
+        "shards": len(plan.shards),
+        "ids of shards (from spark.sql.shuffle.partitions)": list(plan.shards),
+    }
+    free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
+    return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free}, default=str))
+
+
+def check(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Refuse to go on with a state that was made with other settings."""
+    if old["format"] > new["format"]:
+        which = f"format {old['format']}, this one reads up to {new['format']}"
+        raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
+    names = sorted(set(old["fixed"]) | set(new["fixed"]))
+    differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
+    told = [f"{name} was {was}, now it is {now}" for name, was, now in differences if was != now]
+    if told:
+        raise PenstockError(
+            f"the checkpoint was made with other settings: {'; '.join(told)}. Use a new checkpoint, "
+            "or for another number of shards `penstock reshard`"
+        )
+
+
+class Vault:
+    """The state of one shard: `open` it, `save` it after each batch."""
+
+    def __init__(self, plan: Plan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
+        self.plan, self.number = plan, number
+        self.get_head, self.set_head, self.cells = get_head, set_head, cells
+
+    def open(self, nearby: Path | None) -> Shard:
+        """The shard as it was after the last committed batch, under the settings of now."""
+        head = self.get_head()
+        if head is None:
+            return Shard(self.plan, self.number)
+        was, now = json.loads(head[1]), settings(self.plan)
+        check(was, now)
+        changed = was["free"] != now["free"]
+        shard = None if nearby is None or changed else local.pick_up(nearby, str(head[0]), self.plan, self.number)
+        if shard is None:
+            shard = self._rebuild(head, was["free"])
+        shard.n_null = int(head[6])
+        if changed:
+            shard = _moved(shard, self.plan, self.number)
+        return shard
+
+    def _rebuild(self, head: Any, free: dict[str, Any]) -> Shard:
+        """Read everything: the last snapshot, the log since then, the blocks."""
+        found: dict[str, dict[int, bytes]] = {kind: {} for kind in ("snapshot", "log", "block", "judged")}
+        for (kind, number), (cell,) in self.cells.iterator():
+            found[kind][int(number)] = bytes(cell)
+        shard = Shard(_with(self.plan, free), self.number)
+        if found["snapshot"]:
+            _restore(shard, b"".join(found["snapshot"][number] for number in range(int(head[2]))))
+        for number in range(int(head[3]), int(head[4])):
+            _replay(shard, found["log"][number])
+        shard.payload.restore(found["block"], shard.engine.retained())
+        shard.judged.restore(found["judged"], (shard.meter.shadow or shard.engine).retained())
+        return shard
+
+    def save(self, shard: Shard, result: Result, clocks: Ints, nearby: Path | None) -> None:
+        """Write what a batch has changed."""
+        head = self.get_head()
+        _, _, n_snapshot, first_log, next_log, log_bytes = (head or ("", "", 0, 0, 0, 0))[:6]
+        for kind, changes in result.changes.items():
+            for number, cell in changes.items():
+                self._put(kind, number, cell)
+        entry = _log_entry(shard, result, clocks)
+        held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
+        fits = log_bytes + len(entry) <= max(_LEAST, _TUPLE * held)
+        if fits and isinstance(shard.engine, FastEngine) and (head is None or json.loads(head[1]) == settings(shard.plan)):
+            self._put("log", next_log, entry)
+            next_log, log_bytes = next_log + 1, log_bytes + len(entry)
+        else:
+            state = _snapshot(shard)
+            chunks = [state[at : at + _CHUNK] for at in range(0, len(state), _CHUNK)]
+            for number in range(max(len(chunks), n_snapshot)):
+                self._put("snapshot", number, chunks[number] if number < len(chunks) else None)
+            for number in range(first_log, next_log):
+                self._put("log", number, None)
+            n_snapshot, first_log, log_bytes = len(chunks), next_log, 0
+        mark = uuid.uuid4().hex
+        self.set_head((mark, json.dumps(settings(shard.plan)), n_snapshot, first_log, next_log, log_bytes, shard.n_null))
+        if nearby is not None:
+            local.leave(nearby, mark, shard, result.changes)
+
+    def _put(self, kind: str, number: int, cell: bytes | None) -> None:
+        if cell is None:
+            self.cells.removeKey((kind, number))
+        else:
+            self.cells.updateValue((kind, number), (cell,))
+
+
+def _with(plan: Plan, free: dict[str, Any]) -> Plan:
+    """The plan with the free settings of another."""
+    options = {name: value for name, value in plan.options.items() if name not in _FREE}
+    options |= {name: value for name, value in free.items() if name != "ghosts" and value is not None}
+    return replace(plan, options=options, ghosts=free["ghosts"])
+
+
+def _moved(old: Shard, plan: Plan, number: int) -> Shard:
+    """The same shard under other free settings: what a smaller budget has no room for is shed at once."""
+    new = Shard(plan, number)
+    if old.problem.budget.in_bytes != new.problem.budget.in_bytes:
+        raise PenstockError("memory must stay in rows or in bytes over a restart, got the other; use a new checkpoint")
+    new.engine.restore(old.engine.snapshot())
+    new.meter.restore(old.meter.snapshot())
+    new.book, new.payload, new.judged, new.n_null = old.book, old.payload, old.judged, old.n_null
+    new.trim()
+    return new
+
+
+def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
+    names, numbers = shard.book.since(result.names_from)
+    columns = {name: column for name, column in vars(result.batch).items() if column is not None}
+    columns["stream"] = columns["stream"].astype(np.int8)
+    return _zip(columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array(shard.book.next)})
+
+
+def _replay(shard: Shard, cell: bytes) -> None:
+    entry = _unzip(cell)
+    clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
+    shard.book.enter(_to_names(names), numbers)
+    shard.book.next = int(after)
+    shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
+
+
+def _snapshot(shard: Shard) -> bytes:
+    meter = shard.meter.snapshot()
+    state: dict[str, Any] = {"engine": np.frombuffer(shard.engine.snapshot(), np.uint8)}
+    shadow, total = meter.pop("shadow"), meter.pop("total")
+    state |= {f"meter.{name}": np.asarray(value) for name, value in meter.items()}
+    state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
+    state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
+    book = shard.book
+    return _zip(state | {"names": _from_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
+
+
+def _restore(shard: Shard, cell: bytes) -> None:
+    state = _unzip(cell)
+    shard.engine.restore(state["engine"].tobytes())
+    meter: dict[str, Any] = {name: state[f"meter.{name}"] for name in ("heavy", "unit", "sums")}
+    meter |= {"q": float(state["meter.q"]), "blind_until": int(state["meter.blind_until"])}
+    meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
+    shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None})
+    shard.book.enter(_to_names(state["names"]), state["numbers"])
+    shard.book.next, shard.book.calm = (int(value) for value in state["next"])
+
+
+def _zip(arrays: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _unzip(cell: bytes) -> dict[str, Any]:
+    with np.load(io.BytesIO(cell), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _from_names(names: pa.Array) -> Any:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"name": names})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _to_names(raw: Any) -> pa.Array:
+    column = pa.ipc.open_stream(pa.py_buffer(raw)).read_all()["name"]
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_binary())
