@@ -25,7 +25,7 @@ export UV_NO_PROGRESS := 1
 export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format lock bench clean
+.PHONY: help setup demo test test-all chaos lint format lock bench clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -76,7 +76,7 @@ lint: setup ## check style, format, types and the direction of imports
 	$(BIN)/lint-imports --no-logo
 
 test: lint kernels java ## lint, then the quick tests
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not chaos"
 
 # Compiled once, before the workers of the tests would each do it.
 .PHONY: kernels
@@ -87,7 +87,10 @@ kernels: setup
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then the quick ones without compilation
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only"
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos"
+
+chaos: setup kernels java ## kill the driver, workers and executors of a join thirty times
+	$(BIN)/pytest -m chaos tests/test_chaos.py
 
 format: setup ## put the code in order: sorted imports, safe fixes, layout
 	$(BIN)/ruff check --fix

@@ -1,8 +1,10 @@
-"""Settings shared by all tests: how Hypothesis draws its examples, and where `import oracle` finds its module."""
+"""Settings shared by all tests: how Hypothesis draws its examples, where `import oracle` finds its module, one Spark session."""
 
+import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,3 +17,14 @@ settings.register_profile("default", repeatable, max_examples=50)
 settings.register_profile("thorough", repeatable, max_examples=1000)
 # pytest reads --hypothesis-profile=thorough after this file, so the option wins.
 settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """The one Spark session of a test process."""
+    from sparks import new_session
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = new_session()
+    yield session
+    session.stop()

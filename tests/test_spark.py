@@ -1,78 +1,25 @@
-"""The join on Spark: against Spark's own join, against the simulator, over restarts."""
+"""The join on Spark: against Spark's own join, against the simulator."""
 
 from __future__ import annotations
 
 import datetime as dt
-import os
-import shutil
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 import penstock as ps
-from strategies import COMPILED
 
-pyspark = pytest.importorskip("pyspark")
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402
-from pyspark.sql import functions as F  # noqa: E402, N812
+pytest.importorskip("pyspark")
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
-    pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
-]
+from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, ran, rows, spark_join
 
-START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-SCHEMA = "ts timestamp, k string, v string"
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "Europe/Berlin")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
-def rows(tag: str, n: int, *, keys: str = "abcdefgh", seconds: int = 100, seed: int = 0) -> list[tuple[Any, ...]]:
-    random = Random(f"{tag} {seed}")
-    return [(START + dt.timedelta(seconds=random.randrange(seconds)), random.choice(keys), f"{tag}{number}") for number in range(n)]
-
-
-def bag(frame: DataFrame) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row) for row in frame.collect())
-
-
-def spark_join(left: DataFrame, right: DataFrame, on: list[str], seconds: int) -> DataFrame:
-    """What Spark makes of it: the earlier of two is in its window when the later comes."""
-    near = F.abs(F.unix_micros("l.ts") - F.unix_micros("r.ts")) < seconds * 1_000_000
-    same = [F.col(f"l.{key}") == F.col(f"r.{key}") for key in on]
-    out = left.alias("l").join(right.alias("r"), [near, *same])
-    return out.select(*(f"l.{key}" for key in on), "l.ts", "l.v", "r.ts", "r.v")
-
-
-def joined(
-    left: DataFrame, right: DataFrame, *, on: Any = "k", window: str = "10 seconds", memory: Any = 10_000, **options: Any
-) -> DataFrame:
-    sides = {name: ps.stream(frame, time="ts", window=window, lateness="1 hour") for name, frame in {"l": left, "r": right}.items()}
-    return ps.join(sides, on=on, memory=memory, **options)
-
+pytestmark = ON_SPARK
 
 KEYS: dict[str, tuple[str, list[Any]]] = {
     "string": ("k string", ["a", "b", "ä", "", None]),
@@ -99,7 +46,7 @@ def test_ample_memory_gives_sparks_own_join_for_every_type_of_key(spark, kind):
     assert got
 
 
-@pytest.mark.parametrize("shards", (1, 3))
+@pytest.mark.parametrize("shards", (1, 7))
 def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
     extra = ["length(v) as n", "named_struct('a', v, 'b', array(1, null)) as s", "map('x', v) as m", "cast(null as decimal(9, 2)) as d"]
     sides = [spark.createDataFrame(rows(tag, 80), SCHEMA).selectExpr("*", *extra, "cast(ts as timestamp_ntz) as z") for tag in "lr"]
@@ -111,27 +58,7 @@ def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
         assert row["r_s"].a == row["r_v"] and row["r_s"].b == [1, None] and row["r_m"] == {"x": row["r_v"]} and row["l_d"] is None
 
 
-def in_batches(spark: SparkSession, folder: Path, parts: list[list[tuple[Any, ...]]], schema: str) -> DataFrame:
-    """A stream that brings these rows, a part per micro-batch."""
-    for number, part in enumerate(parts):
-        spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(folder / "all" / f"p={number}"))
-    for number in range(len(parts)):
-        for file in (folder / "all" / f"p={number}").glob("*.parquet"):
-            (folder / "in").mkdir(exist_ok=True)
-            file.rename(folder / "in" / f"{number:03}.parquet")
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-
-
-def ran(frame: DataFrame, folder: Path, name: str) -> tuple[DataFrame, list[dict[str, Any]]]:
-    """The query to its end: the sink, and what it observed."""
-    query = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
-    query = query.start(str(folder / "out"))
-    query.awaitTermination()
-    seen = [p.observedMetrics[name].asDict() for p in query.recentProgress if name in p.observedMetrics and p.numInputRows]
-    return frame.sparkSession.read.schema(frame.schema).parquet(str(folder / "out")), seen
-
-
-@pytest.mark.parametrize("policy", ("prob", "life", "fifo", "dimpprob"))
+@pytest.mark.parametrize("policy", ("prob", "life", "elife", "fifo", "simp", "simpprob", "dimpprob", "dgl", "additive"))
 def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_path, policy):
     random = Random(policy)
     arrivals = [
@@ -144,9 +71,8 @@ def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_
             [(START + dt.timedelta(seconds=t), k, f"{n}", i) for n, (t, s, k, i) in enumerate(arrivals) if s == side and begin <= t < end]
             for begin, end in pairwise(cuts)
         ]
-        (tmp_path / side).mkdir()
         frames[side] = in_batches(spark, tmp_path / side, parts, "ts timestamp, k string, v string, i double")
-    importance = "i" if policy == "dimpprob" else None
+    importance = None if policy in ("prob", "life", "elife", "fifo") else "i"
     sides = {side: ps.stream(frame, time="ts", window="20 seconds", importance=importance, order="v") for side, frame in frames.items()}
     out, seen = ran(ps.join(sides, on="k", memory=12, policy=policy, shards=1), tmp_path, "penstock")
 
@@ -168,27 +94,6 @@ def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_
     assert run.n_shed > 0 and max(batch["retained_rows"] for batch in seen) <= 12
 
 
-def test_a_restart_goes_on_where_the_query_stopped(spark, tmp_path):
-    parts = {side: [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(4)] for side in "lr"}
-    frames = {}
-    for side in "lr":
-        (tmp_path / side).mkdir()
-        frames[side] = in_batches(spark, tmp_path / side, parts[side][:2], SCHEMA)
-    _, before = ran(joined(frames["l"], frames["r"], memory=40, shards=2), tmp_path, "penstock")
-    for side in "lr":
-        for number in (2, 3):
-            held = tmp_path / side / f"more{number}"
-            spark.createDataFrame(parts[side][number], SCHEMA).coalesce(1).write.parquet(str(held))
-            next(held.glob("*.parquet")).rename(tmp_path / side / "in" / f"{number:03}.parquet")
-    out, after = ran(joined(frames["l"], frames["r"], memory=40, shards=2), tmp_path, "penstock")
-    assert before[-1]["total_n_input"] == 160 and after[-1]["total_n_input"] == 320
-    assert out.count() == after[-1]["total_n_output"]
-    everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
-    exact = bag(spark_join(*everything, ["k"], 10))
-    got = bag(out)
-    assert not got - exact and sum(got.values()) < sum(exact.values())
-
-
 def refused(**options: Any) -> Any:
     """A join of two small frames, with something wrong."""
     return lambda spark: joined(*(spark.createDataFrame(rows("l", 3), SCHEMA) for _ in "lr"), **options)
@@ -204,12 +109,32 @@ def other_types(spark: SparkSession) -> DataFrame:
     return joined(left, right.withColumn("k", F.lit(1)))
 
 
+def twins(spark: SparkSession) -> Any:
+    return ps.stream(spark.sql("select now() a, 1 b, 2 b"), time="a", window="1 hour", key="b")
+
+
+def watermarked(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as k").withWatermark("ts", "1 minute")
+
+
 REFUSED = {
     "a mix": (a_mix, "all streaming or all batch"),
     "key types": (other_types, "same types"),
     "no such key": (refused(on="key"), "'key': no such column"),
     "memory": (refused(memory=0), "memory must be"),
     "memory per shard": (refused(memory=3, shards=4), "at least one row per shard"),
+    "memory in the middle": (refused(memory="12 parsecs"), "memory must be"),
+    "shards": (refused(shards=0), "shards must be a whole number >= 1"),
+    "an option": (refused(sharps=2), "did you mean"),
+    "recall": (refused(min_recall=1.5), "min_recall must be a number"),
+    "what to do": (refused(min_recall=(0.5, "cry")), "warn, fail"),
+    "a condition": (refused(condition="l_v < nowhere"), "condition must be an SQL expression over k, l_ts"),
+    "a number for a condition": (refused(condition="1 + 1"), "condition must be true or false"),
+    "a watermark": (lambda spark: ps.stream(watermarked(spark), time="ts", window="1 hour"), "must not carry a watermark"),
+    "twice the same name": (
+        lambda spark: ps.stream(spark.sql("select now() a, 1 b, 2 b"), time="a", window="1 hour", key="b"),
+        "more than once",
+    ),
     "window": (refused(window="10 fortnights"), "window must be a duration"),
     "policy": (refused(policy="porb"), "did you mean 'prob'"),
     "outer": (refused(how="left"), "how must be 'inner'"),

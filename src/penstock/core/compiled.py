@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -47,14 +48,22 @@ def _compile(function: F, **options: Any) -> F:
 
 @cache
 def _cache_folder() -> str:
-    """Where machine code is kept: a folder per version of the sources.
+    """Where machine code is kept: a folder per version of the sources that compiled functions are made of.
 
     Numba notices a change in the file of a function, but not in the files of the functions that it calls.
     """
     package = Path(__file__).parent.parent
+    texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.glob("*/*.py")}
+    waiting = [name for name, text in texts.items() if "from penstock.core.compiled import" in text]
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in reached and name in texts:
+            reached.add(name)
+            waiting += [f"{module.replace('.', '/')}.py" for module in re.findall(r"(?m)^from penstock\.(\S+) import", texts[name])]
     digest = hashlib.sha256()
-    for source in sorted([*package.glob("core/*.py"), *package.glob("statistics/*.py")]):
-        digest.update(source.read_bytes())
+    for name in sorted(reached):
+        digest.update(texts[name].encode())
     home = package / "__pycache__"
     if not os.access(home if home.exists() else package, os.W_OK):
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"

@@ -143,11 +143,8 @@ class FastEngine:
         stream, expiry = tuples["stream"], tuples["expiry"]
         ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
         state = _export(self.memory, self.arrays)
-        state |= tuples | {
-            "ground": np.zeros(len(stream), np.int8),
-            "price": np.zeros(len(stream)),
-            "marks": np.zeros(len(stream), np.int64),
-        }
+        none = np.zeros(len(stream))
+        state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
         state["lane.seen"] = seen
         state["lane.ceiling"] = np.array([max(expiry[stream == number], default=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}

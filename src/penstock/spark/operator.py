@@ -5,6 +5,7 @@ streams, each: select, shard, pack  ->  union  ->  one stateful processor per sh
 
 from __future__ import annotations
 
+import base64
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.duration import microseconds
 from penstock.spark.gate import GATE, Gate, closed, opened
 from penstock.spark.inputs import Stream, check_types, keys_of, prepared, stream
-from penstock.spark.ledger import LedgerPlan
+from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.metrics import counted, counts_schema, metrics
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
@@ -115,7 +116,7 @@ def join(
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
     if archive is not None:
-        plan = _archived(plan, shard, schema, "" if streaming else plan.run)
+        plan = _archived(plan, shard, schema)
     if streaming:
         for setting, value in _SETTINGS.items():
             spark.conf.set(setting, value)
@@ -155,16 +156,16 @@ def _gated(made: DataFrame, plan: Plan, schema: T.StructType, least: float | Non
     return made.withColumn(GATE, F.lit(0)).groupBy(GATE).transformWithStateInPandas(gate, rows, "Append", "None")
 
 
-def _archived(plan: Plan, shard: Shard, schema: T.StructType, run: str) -> Plan:
-    """The plan with what settling must know. A batch query says now if the archive cannot be written."""
+def _archived(plan: Plan, shard: Shard, schema: T.StructType) -> Plan:
+    """The plan with what settling must know."""
     objective = shard.problem.objective
-    named = objective.name if objective.function is None else "pickle:" + cloudpickle.dumps(objective.function).hex()
+    named = objective.name if objective.function is None else PICKLED + base64.b64encode(cloudpickle.dumps(objective.function)).decode()
     windows = tuple(None if window.kind == "none" else int(window.length) for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,
         streams=plan.streams,
         keys=plan.keys,
-        payload=plan.payload,
+        payload=((*plan.key_names, *plan.payload[0]), *plan.payload[1:]),
         windows=windows,
         objective=named if plan.has_importance else None,
         condition=plan.condition,

@@ -276,6 +276,8 @@ class Shard:
             kept = [TIME, *(f"key{number}" for number in range(self.plan.keys))]
             kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
             own = table.select(kept)
+            for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
+                own = own.append_column(name, table[f"key{number}"])
             out.append(own.add_column(0, "arrived", pa.array(instant[rows])).add_column(0, "row", pa.array(before.next_row + rows)))
         return out
 

@@ -1,0 +1,131 @@
+"""The loss meter: what it counts is what the exact join has and the engine has not; what it estimates holds its interval."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.batch import Batch
+from penstock.core.engine import Keep, open_engine
+from penstock.core.problem import Problem
+from penstock.core.trace import LIMIT
+from penstock.policies.table import open_policy
+from penstock.spark.meter import Meter, Units
+from penstock.spark.metrics import Z
+from penstock.statistics.table import RUNNING
+
+
+def engine_of(problem: Problem, policy: str, keep: Keep) -> Any:
+    return open_engine(problem, open_policy(policy, problem), RUNNING[problem.stats](problem), keep)
+
+
+def problem_of(streams: int, memory: int, importance: bool, lateness: int = 3) -> Problem:
+    names = tuple("RSTU"[:streams])
+    return Problem.of(names, window=12, memory=memory, stats="decayed", clock="streams", lateness=lateness, has_importance=importance)
+
+
+def batches_of(random: Random, streams: int, n: int, keys: int, importance: bool, disorder: int) -> list[Batch]:
+    """Micro-batches, each in order of time; the next may begin before the last has ended."""
+    out = []
+    for begin in range(0, n * 6, 6):
+        size = random.randrange(1, 14)
+        time = np.sort([begin + random.randrange(6 + disorder) for _ in range(size)])
+        stream = np.array([random.randrange(streams) for _ in range(size)])
+        order = np.lexsort((stream, time))
+        key = np.array([random.choice([-1, *range(keys)]) for _ in range(size)])
+        worth = np.array([random.choice([1.0, 2.0, 0.5]) for _ in range(size)]) if importance else None
+        out.append(Batch(stream[order], time[order], key, worth))
+    return out
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.randoms(use_true_random=False), st.sampled_from((2, 2, 3)), st.sampled_from(("prob", "fifo", "rand", "dgl")), st.booleans())
+def test_what_is_counted_is_what_is_missing(random, streams, policy, importance):
+    problem = problem_of(streams, random.randrange(1, 12), importance)
+    exact = engine_of(problem_of(streams, LIMIT - 1, importance), "fifo", Keep())
+    engine = engine_of(problem, policy, Keep(outputs=True))
+    meter = Meter(problem, ghosts=10**6, wants_rows=random.random() < 0.5)
+    for batch in batches_of(random, streams, random.randrange(1, 9), 3, importance, random.randrange(9)):
+        clocks = np.array([batch.time[batch.stream == s].max(initial=-LIMIT) for s in range(streams)])
+        before, whole = engine.totals, exact.totals
+        meter.before(batch, engine)
+        played = engine.play(batch)
+        loss, missed, weight = meter.after(batch, engine, before, played)
+        exact.play(batch)
+        engine.advance(clocks)
+        exact.advance(clocks)
+        meter.advance(clocks, engine)
+        made = exact.totals.n_output - whole.n_output
+        assert loss.lost == made - (engine.totals.n_output - before.n_output)
+        assert math.isclose(loss.lost_value, exact.totals.value - whole.value - engine.totals.value + before.value, abs_tol=1e-9)
+        assert (loss.variance, loss.estimated) == (0.0, 0.0)
+        if meter.wants_rows:
+            assert len(missed) == loss.lost and (weight == 1.0).all()
+    assert meter.total.lost == exact.totals.n_output - engine.totals.n_output
+
+
+def zipf_run(seed: int, *, streams: int = 2, keys: int = 50, ghosts: int = 60, policy: str = "fifo") -> tuple[Any, float]:
+    """A run on Zipf(1) keys in a tenth of the memory; the meter's total and what was really lost."""
+    random = np.random.default_rng(seed)
+    window, rows, memory = 300, 2400, 60
+    weight = 1 / np.arange(1, keys + 1)
+    key = random.choice(keys, size=rows, p=weight / weight.sum())
+    stream = random.integers(0, streams, rows)
+    time = np.arange(rows)
+    names = tuple("RSTU"[:streams])
+    common: dict[str, Any] = {"window": window, "stats": "window", "clock": "streams"}
+    problem = Problem.of(names, memory=memory, **common)
+    ample = Problem.of(names, memory=LIMIT - 1, **common)
+    engine, exact = engine_of(problem, policy, Keep(outputs=True)), engine_of(ample, "fifo", Keep())
+    meter = Meter(problem, ghosts=ghosts, seed=seed)
+    for begin in range(0, rows, 200):
+        batch = Batch(stream[begin : begin + 200], time[begin : begin + 200], key[begin : begin + 200])
+        before = engine.totals
+        meter.before(batch, engine)
+        played = engine.play(batch)
+        meter.after(batch, engine, before, played)
+        exact.play(batch)
+        clocks = np.array([batch.time[batch.stream == s].max(initial=-LIMIT) for s in range(streams)])
+        engine.advance(clocks)
+        exact.advance(clocks)
+        meter.advance(clocks, engine)
+        assert meter.shadow is not None
+        assert streams > 2 or meter.shadow.totals.retained - engine.totals.retained <= ghosts
+    return meter, exact.totals.n_output - engine.totals.n_output
+
+
+@pytest.mark.parametrize(
+    ("keys", "ghosts", "policy"), ((50, 60, "fifo"), (50, 60, "prob"), (2000, 60, "fifo")), ids=("few keys", "prob", "many keys")
+)
+def test_an_estimate_lies_within_its_interval_at_its_stated_level(keys, ghosts, policy):
+    """95 %: at least 930 of 1,000 seeded runs."""
+    hits, errors = 0, []
+    for seed in range(1000):
+        meter, lost = zipf_run(seed, keys=keys, ghosts=ghosts, policy=policy)
+        assert meter.total.estimated == 1.0
+        hits += abs(meter.total.lost - lost) <= Z * math.sqrt(meter.total.variance)
+        errors.append(meter.total.lost / lost - 1)
+    assert hits >= 930
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))  # no bias
+
+
+def test_the_growth_of_a_variance_is_unbiased():
+    """By enumeration: two batches with q 1/2 then 1/4, one unit that loses 3, then 2."""
+    draws = (np.arange(4) + 0.5) / 4
+    estimates, variances = [], []
+    for u in draws:
+        units, lost, variance = Units(), 0.0, 0.0
+        for q, m in ((0.5, 3.0), (0.25, 2.0)):
+            if u < q:
+                variance += units.add(np.array([7]), np.array([[m, m]]), q)[0]
+                lost += m / q
+        estimates.append(lost)
+        variances.append(variance)
+    assert np.mean(estimates) == 5.0
+    assert math.isclose(np.mean(variances), np.var(estimates))

@@ -1,0 +1,117 @@
+"""What a join on Spark says of itself: counts, losses, recall; conditions; a recall that must be reached."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+import penstock as ps
+
+pytest.importorskip("pyspark")
+from pyspark.sql import functions as F  # noqa: N812
+
+from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
+
+pytestmark = ON_SPARK
+
+
+def two_streams(spark, folder, n=240, seconds=90, cuts=(0, 20, 55, 90), keys="aaabbcdefg"):
+    """Skewed streams in micro-batches; and all their rows."""
+    random = Random(n)
+    made = {side: [(at(random.randrange(seconds)), random.choice(keys), f"{side}{i}") for i in range(n)] for side in "lr"}
+    frames = {}
+    for side, rows_ in made.items():
+        parts = [[row for row in rows_ if at(begin) <= row[0] < at(end)] for begin, end in pairwise(cuts)]
+        frames[side] = in_batches(spark, folder / side, parts)
+    return frames, {side: spark.createDataFrame(rows_, SCHEMA) for side, rows_ in made.items()}
+
+
+@pytest.mark.parametrize(("shards", "options"), ((1, {}), (3, {}), (2, {"condition": "l_v < r_v or k = 'a'"}), (1, {"policy": "fifo"})))
+def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, shards, options):
+    frames, all_rows = two_streams(spark, tmp_path)
+    out, seen = ran(joined(*frames.values(), memory=30, shards=shards, lateness="0 seconds", **options), tmp_path)
+    exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v")
+    if "condition" in options:
+        exact = exact.where(options["condition"])
+    got, whole = bag(out), bag(exact)
+    assert not got - whole
+    last = seen[-1]
+    assert last["total_n_output"] == sum(got.values()) == sum(batch["n_output"] for batch in seen)
+    assert last["total_lost"] == sum(whole.values()) - sum(got.values()) == sum(batch["lost"] for batch in seen) > 0
+    assert last["total_recall"] == last["total_recall_low"] == last["total_recall_high"] == sum(got.values()) / sum(whole.values())
+    assert last["total_lost_is_exact"] and last["total_n_input"] == 480 and last["total_value_recall"] == last["total_recall"]
+    for batch in seen:
+        assert batch["retained_rows"] <= 30 and batch["memory_l"] + batch["memory_r"] == batch["retained_rows"]
+        assert 0 <= batch["recall"] <= 1 and batch["retained_bytes"] > 0
+
+
+def test_few_ghosts_make_an_estimate_that_says_so(spark, tmp_path):
+    frames, _ = two_streams(spark, tmp_path)
+    _, seen = ran(joined(*frames.values(), memory=30, shards=1, lateness="0 seconds", ghosts=20), tmp_path)
+    last = seen[-1]
+    assert not last["total_lost_is_exact"] and last["total_recall_low"] < last["total_recall"] < last["total_recall_high"]
+
+
+def test_rows_without_a_time_are_counted_and_dropped(spark, tmp_path, caplog):
+    left, right = rows("l", 20), rows("r", 20)
+    frames = [in_batches(spark, tmp_path / tag, [[*part, (None, "a", "x"), (None, "b", "y")]]) for tag, part in (("l", left), ("r", right))]
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        out, seen = ran(joined(*frames, shards=2), tmp_path)
+    assert (seen[-1]["n_null"], seen[-1]["n_input"]) == (4, 40)
+    assert bag(out) == bag(spark_join(spark.createDataFrame(left, SCHEMA), spark.createDataFrame(right, SCHEMA), ["k"], 10))
+    assert [record.message for record in caplog.records if "without a time" in record.message]
+
+
+def test_a_batch_that_loses_too_much_is_not_committed_and_a_restart_goes_on(spark, tmp_path):
+    frames, all_rows = two_streams(spark, tmp_path)
+
+    def run(**options: Any) -> Any:
+        return ran(joined(*frames.values(), shards=2, lateness="0 seconds", **options), tmp_path)
+
+    with pytest.raises(Exception, match="min_recall must be reached by every batch"):
+        run(memory=20, min_recall=(0.99, "fail"))
+    out, seen = run(memory=400, min_recall=(0.99, "fail"))
+    exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10)
+    assert bag(out) == bag(exact)
+    assert seen[-1]["total_n_input"] == 480 and seen[-1]["total_recall"] == 1.0
+
+
+def test_a_warning_is_logged_below_min_recall_and_progress_shows_the_metrics(spark, tmp_path, caplog):
+    frames, _ = two_streams(spark, tmp_path)
+    frame = joined(*frames.values(), memory=20, shards=1, lateness="0 seconds", min_recall=0.99, name="small")
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        query.awaitTermination()
+    assert any("below min_recall 0.99" in record.message for record in caplog.records)
+    found = ps.progress(query)
+    assert found is not None and found.joins["small"]["total_n_input"] == 480
+    assert "recall" in str(found) and "480" in str(found)
+
+
+def test_two_joins_live_in_one_query_and_the_value_of_one_is_the_importance_of_the_next(spark, tmp_path):
+    frames, _ = two_streams(spark, tmp_path)
+    weighed = {side: ps.stream(frame, time="ts", window="10 seconds", importance="length(v)") for side, frame in frames.items()}
+    first = ps.join(weighed, on="k", memory=1000, name="first", policy="dimpprob")
+    third = in_batches(spark, tmp_path / "third", [rows("t", 40), rows("u", 40), rows("w", 40)])
+    sides = {
+        "pair": ps.stream(first, time="l_ts", window="10 seconds", importance="value", lateness="20 seconds"),
+        "t": ps.stream(third, time="ts", window="10 seconds", lateness="1 hour"),
+    }
+    second = ps.join(sides, on="k", memory=10_000, name="second")
+    out, seen = ran(second, tmp_path, "second")
+    assert seen[-1]["total_n_output"] == out.count() > 0 and "value" in out.columns
+    assert out.where("value > 4").count() == 0 and out.where("pair_value >= 2").count() == out.count()
+
+
+def test_joined_rows_can_be_watermarked_and_aggregated(spark, tmp_path):
+    frames, all_rows = two_streams(spark, tmp_path)
+    frame = joined(*frames.values(), memory=1000, shards=2, lateness="0 seconds")
+    counted = frame.withWatermark("l_ts", "15 seconds").groupBy(F.window("l_ts", "30 seconds")).count()
+    query = counted.writeStream.format("memory").queryName("counted").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.outputMode("complete").trigger(availableNow=True).start().awaitTermination()
+    exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v")
+    assert bag(spark.table("counted")) == bag(exact.groupBy(F.window("l_ts", "30 seconds")).count())

@@ -1,0 +1,125 @@
+"""Restarts of a join on Spark: going on, changing one's mind, and what may not change; what is in the state."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.spark.state import Vault
+from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+
+pytestmark = ON_SPARK
+
+
+def streams_of(spark, folder, parts):
+    return {side: in_batches(spark, folder / side, parts[side]) for side in "lr"}
+
+
+def some_parts(n: int = 4) -> dict[str, list[list[tuple[Any, ...]]]]:
+    return {side: [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(n)] for side in "lr"}
+
+
+def test_a_restart_goes_on_where_the_query_stopped(spark, tmp_path):
+    parts = some_parts()
+    frames = streams_of(spark, tmp_path, {side: parts[side][:2] for side in "lr"})
+    _, before = ran(joined(frames["l"], frames["r"], memory=40, shards=2), tmp_path)
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][2:])
+    out, after = ran(joined(frames["l"], frames["r"], memory=40, shards=2), tmp_path)
+    assert before[-1]["total_n_input"] == 160 and after[-1]["total_n_input"] == 320
+    assert out.count() == after[-1]["total_n_output"]
+    everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
+    exact = bag(spark_join(*everything, ["k"], 10))
+    got = bag(out)
+    assert not got - exact and after[-1]["total_lost"] == sum(exact.values()) - sum(got.values()) > 0
+
+
+@pytest.mark.parametrize(("then", "most"), (({"memory": 10}, 10), ({"memory": 200}, 200), ({"memory": {"l": 5, "r": 30}}, 35)))
+def test_memory_may_change_at_a_restart_and_the_loss_is_still_counted(spark, tmp_path, then, most):
+    parts = some_parts()
+    frames = streams_of(spark, tmp_path, {side: parts[side][:2] for side in "lr"})
+    _, before = ran(joined(*frames.values(), memory=60, shards=1), tmp_path)
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][2:])
+    out, after = ran(joined(*frames.values(), shards=1, **then), tmp_path)
+    everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
+    assert before[-1]["retained_rows"] == 60 and max(batch["retained_rows"] for batch in after) <= most
+    assert after[-1]["total_lost"] + out.count() == spark_join(*everything, ["k"], 10).count()
+    shed, total = sum(batch["n_shed"] for batch in [*before, *after]), after[-1]["total_n_shed"]
+    assert shed == total
+
+
+CHANGES = {
+    "shards": ({"shards": 3}, "shards was 2, now it is 3"),
+    "window": ({"window": "11 seconds"}, "window was .*10000000.*11000000"),
+    "policy": ({"policy": "fifo"}, "policy was prob, now it is fifo"),
+    "half-life": ({"half_life": "1 minute"}, "half_life was None, now it is 60000000"),
+    "condition": ({"condition": "l_v < r_v"}, "condition was None"),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(spark, tmp_path_factory):
+    """A query that ran and stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    frames = streams_of(spark, folder, {side: part[:1] for side, part in some_parts().items()})
+    ran(joined(*frames.values(), shards=2, memory=40), folder)
+    for side, parts in some_parts().items():
+        add_batches(spark, folder / side, parts[1:2])
+    return folder
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+def test_what_may_not_change_is_refused_before_data_is_touched(spark, stopped, tmp_path, change, said):
+    folder = shutil.copytree(stopped, tmp_path / "copy")
+    frames = [
+        spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(stopped / side / "in")) for side in "lr"
+    ]  # where the checkpoint knows them
+    written = sorted((folder / "out").glob("*.parquet"))
+    with pytest.raises(Exception, match=f"the checkpoint was made with other settings: .*{said}"):
+        ran(joined(*frames, **({"shards": 2, "memory": 40} | change)), folder)
+    assert sorted((folder / "out").glob("*.parquet")) == written
+
+
+def read_back(spark, checkpoint, plan_frame_options) -> dict[int, Any]:
+    """The shards in a checkpoint, through Spark's state reader."""
+    heads = spark.read.format("statestore").option("stateVarName", "head").load(str(checkpoint)).collect()
+    cells = spark.read.format("statestore").option("stateVarName", "cells").option("flattenCollectionTypes", True).load(str(checkpoint))
+    found: dict[int, Any] = {}
+    for row in heads:
+        found[row["key"][0]] = (tuple(row["value"]), {})
+    for row in cells.collect():
+        found[row["key"][0]][1][tuple(row["user_map_key"])] = tuple(row["user_map_value"])
+    return found
+
+
+class Cells(dict):
+    def iterator(self):
+        return iter(self.items())
+
+
+@pytest.mark.parametrize(("memory", "shards"), ((30, 1), (31, 2), ("12 KB", 2)))
+def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, memory, shards):
+    """Read back with Spark's state reader, and opened as a worker would."""
+    from penstock.spark import operator
+
+    plans = []
+    monkeypatch.setattr(operator, "JoinProcessor", lambda plan, make=operator.JoinProcessor: plans.append(plan) or make(plan))
+    frames = streams_of(spark, tmp_path, some_parts())
+    _, seen = ran(joined(*frames.values(), memory=memory, shards=shards), tmp_path)
+    held: Counter[str] = Counter()
+    for key, (head, cells) in read_back(spark, tmp_path / "checkpoint", None).items():
+        number = plans[0].shards.index(key)
+        shard = Vault(plans[0], number, lambda head=head: head, None, Cells(cells)).open(None)
+        held["rows"] += len(shard.engine.retained())
+        held["alive"] += sum(block.n_alive for block in shard.payload.blocks.values())
+        held["bytes"] += sum(block.table.nbytes for block in shard.payload.blocks.values())
+    assert held["rows"] == held["alive"] == seen[-1]["retained_rows"] > 0
+    assert held["rows"] <= (30 if memory == 30 else 31 if memory == 31 else 10**6)
+    if memory == "12 KB":
+        assert held["bytes"] <= 12_000 and seen[-1]["retained_bytes"] <= 12_000 and seen[-1]["n_shed"] > 0
