@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.core.errors import PenstockError
 from penstock.spark.operator import join, stream
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -106,7 +108,14 @@ def open_session(cores: int) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock bench")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
+    with _quiet_java() as said:
+        try:
+            spark = builder.getOrCreate()
+        except Exception as error:
+            raise PenstockError(
+                f"bench spark needs Java 17 or later (in PATH or JAVA_HOME), and Spark did not start: {said() or error}"
+            ) from None
     spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
     return spark
 
@@ -126,6 +135,9 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
     ours = [event.get("observedMetrics", {}).get(_OBSERVED, {}) for event in steady]
     held = ours[-1].get("retained_rows", sum(one["numRowsTotal"] for one in operators) if operators else None)
     commits = sum(operator["commitTimeMs"] for event in steady for operator in event["stateOperators"])
+    shed = sum(int(one["n_shed"]) for one in ours) if contender.share is not None else None
+    if contender.exact and shed:
+        raise ResultsDifferError(f"{name} was given ample memory, {contender.memory(job)} rows, and shed {shed}")
     return Timing(
         contender=name,
         rows=sum(event["numInputRows"] for event in steady),
@@ -139,7 +151,7 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
         else None,
         checkpoint_bytes=size // len(events),
         memory=contender.memory(job),
-        shed=sum(int(one["n_shed"]) for one in ours) if contender.share is not None else None,
+        shed=shed,
     )
 
 
@@ -223,6 +235,24 @@ CONTENDERS: dict[str, Contender] = {
 }
 """In the order in which they run. Format 4 is the newest of Spark's join state; it needs RocksDB."""
 _OBSERVED = "penstock"
+
+
+@contextmanager
+def _quiet_java() -> Iterator[Callable[[], str]]:
+    """Java, when it starts in here, writes its warnings to a file and not to the terminal; yields what reads its last line."""
+    own = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+
+        def said() -> str:
+            file.seek(0)
+            return (file.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+
+        os.dup2(file.fileno(), 2)
+        try:
+            yield said
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
 
 
 @contextmanager
