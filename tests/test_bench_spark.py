@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -18,14 +19,15 @@ from strategies import COMPILED
 pyspark = pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
-from penstock.spark import bench  # noqa: E402
+from penstock.spark import bench, contenders  # noqa: E402
+from penstock.spark.contenders import CONTENDERS, Contender, Job  # noqa: E402
 
 needs_spark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
     pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
 ]
-TINY = bench.Job(rows=2_000, window=300, keys=750, shards=2, batches=2, own_batches=1, warm_up=1)
+TINY = Job(rows=2_000, window=300, keys=750, shards=2, batches=2, own_batches=1, warm_up=1)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +57,8 @@ class TestOnSpark:
         assert bench.check_agreement(spark, ["spark-rocksdb", "spark-heap", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
 
     def test_a_difference_is_an_error(self, spark, monkeypatch):
-        wider = bench.Contender(
-            lambda left, right, job, me: bench._penstock(left, right, bench.replace(job, window=2 * job.window), me), share=9
-        )
-        monkeypatch.setitem(bench.CONTENDERS, "wider", wider)
+        wider = Contender(lambda left, right, job, me: contenders._penstock(left, right, replace(job, window=2 * job.window), me), share=9)
+        monkeypatch.setitem(CONTENDERS, "wider", wider)
         with pytest.raises(bench.ResultsDifferError, match=r"wider and penstock give different results: [0-9]+ rows too many, 0 missing"):
             bench.check_agreement(spark, ["penstock", "wider"], TINY, say=silent)
 
@@ -67,6 +67,7 @@ class TestOnSpark:
             assert timing.rows == 2_000 * len(timing.seconds)
             assert timing.rows_per_second > 0
             assert timing.outputs > 0
+            assert timing.cpu_seconds > 0
             assert timing.checkpoint_bytes > 0
         assert [len(timing.seconds) for timing in timed.values()] == [2, 1, 2, 2]
         assert timed["pass-through"].outputs == timed["pass-through"].rows
@@ -81,10 +82,10 @@ class TestOnSpark:
         assert timed["penstock-tenth"].outputs < timed["penstock"].outputs
 
     def test_settings_of_a_contender_end_with_it(self, spark, timed):
-        assert spark.conf.get(bench.FORMAT) == "2"
+        assert spark.conf.get(contenders.FORMAT) == "2"
 
     def test_peers_get_the_same_rows(self, spark):
-        left, right = bench.sample(spark, TINY, 1_000)
+        left, right = contenders.sample(spark, TINY, 1_000)
         assert left.column_names == right.column_names == ["t", "k", "v"]
         assert left.num_rows == right.num_rows == 500
         assert left["v"][7].as_py() == "l000000007"
@@ -96,7 +97,7 @@ class TestOnSpark:
         capsys.readouterr()
         assert run(["bench", "spark", *sizes.split(), "--no-heap", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert [one["contender"] for one in found["contenders"]] == [name for name in bench.CONTENDERS if name != "spark-heap"]
+        assert [one["contender"] for one in found["contenders"]] == [name for name in CONTENDERS if name != "spark-heap"]
         promised = {
             "rows_per_second",
             "ratio_to_pass_through",
@@ -127,7 +128,7 @@ class _Lasting:
 
 
 def timing(name: str, pace: float, **more) -> bench.Timing:
-    sizes = {"state_rows": 10, "state_bytes": 100, "disk_bytes": None, "checkpoint_bytes": 50, "commit_seconds": 0.5}
+    sizes = {"state_rows": 10, "state_bytes": 100, "disk_bytes": None, "checkpoint_bytes": 50, "commit_seconds": 0.5, "cpu_seconds": 2.0}
     return bench.Timing(name, rows=int(pace), outputs=1, seconds=(0.5, 0.5), **(sizes | more))
 
 
@@ -139,7 +140,7 @@ def test_targets_say_whether_they_hold():
 def test_doubling_gives_factors():
     jobs = []
 
-    def measure(name: str, job: bench.Job, prefix: str) -> bench.Timing:
+    def measure(name: str, job: Job, prefix: str) -> bench.Timing:
         jobs.append(job)
         return timing(name, 200, state_bytes=300)
 
@@ -154,6 +155,7 @@ def test_doubling_gives_factors():
         "contender": "penstock",
         "doubled": "window",
         "rows_per_second": 2.0,
+        "cpu_per_row": 0.5,
         "state_bytes": 3.0,
         "checkpoint_bytes": 1.0,
         "commit_seconds": 1.0,

@@ -14,7 +14,8 @@ from penstock.cli.texts import integer
 
 if TYPE_CHECKING:
     from penstock.experiments.peers import PeerTiming
-    from penstock.spark.bench import Job, Timing
+    from penstock.spark.bench import Timing
+    from penstock.spark.contenders import Job
 
 EXAMPLE = "Example: penstock bench spark --rows 100000 --window 5000 --keys 12500 --doubling"
 _USUAL = {"rows": "500000", "batches": "5", "own-batches": "3", "warm-up": "2", "window": "20000", "keys": "50000"}
@@ -53,11 +54,12 @@ def spark(
     for name in others:
         peers.interpreter(name)  # refuse before minutes of work
     from penstock.spark import bench
+    from penstock.spark.contenders import CONTENDERS, Job, sample
 
-    job = bench.Job(shards=parts, **{name.replace("-", "_"): size for name, size in sizes.items()})
-    names = [name for name in bench.CONTENDERS if heap or name != "spark-heap"]
+    job = Job(shards=parts, **{name.replace("-", "_"): size for name, size in sizes.items()})
+    names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling
-    steps = sum(job.warm_up + (job.own_batches if bench.CONTENDERS[name].slow else job.batches) for name in names)
+    steps = sum(job.warm_up + (job.own_batches if CONTENDERS[name].slow else job.batches) for name in names)
     before = os.getloadavg()[0]
     with Bar(rounds * steps + len(names) + len(others), "starting Spark") as bar:
         say = announcing(bar)
@@ -72,7 +74,7 @@ def spark(
         beside = []
         for name in others:
             say(name)
-            left, right = bench.sample(session, job, min(_PEER_ROWS, job.rows * job.batches))
+            left, right = sample(session, job, min(_PEER_ROWS, job.rows * job.batches))
             beside.append(peers.measure_peer(name, left, right, window=job.window, parallelism=job.shards))
         engine = session.version
         session.stop()
@@ -113,7 +115,11 @@ def _ratios(one: Timing | PeerTiming, timed: Sequence[Timing]) -> dict[str, floa
 
 
 def _record(timing: Timing, timed: Sequence[Timing]) -> dict[str, Any]:
-    return asdict(timing) | {"batches": len(timing.seconds)} | _ratios(timing, timed)
+    return (
+        asdict(timing)
+        | {"batches": len(timing.seconds), "cpu_microseconds_per_row": 1e6 * timing.cpu_seconds / timing.rows}
+        | _ratios(timing, timed)
+    )
 
 
 def _sentence(verdict: dict[str, Any]) -> str:
@@ -124,21 +130,31 @@ def _sentence(verdict: dict[str, Any]) -> str:
 
 
 def _print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: Job, about: dict[str, Any]) -> None:
-    columns = ["contender", "rows/s", "of pass-through", "of spark-rocksdb", "outputs/row"]
+    columns = ["contender", "rows/s", "of pass-through", "of spark-rocksdb", "outputs/row", "CPU us/row"]
     columns += ["memory", "state rows", "state MB", "checkpoint MB/batch", "commit ms", "batches"]
     lines = []
     for one in timed:
         sizes = [_or_nothing(one.memory), _or_nothing(one.state_rows), _megabytes(one.state_bytes), _megabytes(one.checkpoint_bytes)]
         commit = NOTHING if one.state_bytes is None else f"{1000 * one.commit_seconds:,.0f}"
-        lines.append([*_paces(one, timed), f"{one.outputs / one.rows:.3f}", *sizes, commit, str(len(one.seconds))])
+        lines.append(
+            [
+                *_paces(one, timed),
+                f"{one.outputs / one.rows:.3f}",
+                f"{1e6 * one.cpu_seconds / one.rows:.2f}",
+                *sizes,
+                commit,
+                str(len(one.seconds)),
+            ]
+        )
     for peer in beside:
-        lines.append([*_paces(peer, timed), f"{peer.outputs / peer.rows:.3f}", *[NOTHING] * 6])
+        lines.append([*_paces(peer, timed), f"{peer.outputs / peer.rows:.3f}", *[NOTHING] * 7])
     print_table(
         columns,
         lines,
         title=f"Batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, {job.shards} shards, "
         f"{about['cores']} cores, Spark {about['spark']}",
         caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {job.warm_up} batches of warm-up are left out. "
+        "CPU: Java and Python workers together. "
         f"Load of the machine {about['load'][0]:.1f} before, {about['load'][1]:.1f} after.",
     )
 
@@ -157,13 +173,13 @@ def _print_factors(found: Sequence[dict[str, Any]]) -> None:
             one["doubled"],
             *(
                 NOTHING if one[name] is None else f"{one[name]:.2f}"
-                for name in ("rows_per_second", "state_bytes", "checkpoint_bytes", "commit_seconds")
+                for name in ("rows_per_second", "cpu_per_row", "state_bytes", "checkpoint_bytes", "commit_seconds")
             ),
         ]
         for one in sorted(found, key=lambda one: [x["contender"] for x in found].index(one["contender"]))
     ]
     print_table(
-        ["contender", "doubled", "rows/s", "state bytes", "checkpoint bytes", "commit time"],
+        ["contender", "doubled", "rows/s", "CPU per row", "state bytes", "checkpoint bytes", "commit time"],
         lines,
         left=2,
         title="What doubling changes, as factors",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from penstock.spark.bench import Job, Timing
+    from penstock.spark.bench import Timing
+    from penstock.spark.contenders import Job
 
 
 class Timed(Protocol):
@@ -76,7 +77,7 @@ def measure_doubling(measure: Callable[[str, Job, str], Timing], names: Sequence
 
 
 def factors(base: Sequence[Timing], more: dict[str, list[Timing]]) -> list[dict[str, Any]]:
-    """By contender and what was doubled: throughput, state bytes and commit time over those of the first run."""
+    """By contender and what was doubled: throughput, CPU time per row, bytes and commit time over those of the first run."""
     first = {timing.contender: timing for timing in base}
     found = []
     for what, timings in more.items():
@@ -87,6 +88,7 @@ def factors(base: Sequence[Timing], more: dict[str, list[Timing]]) -> list[dict[
                     "contender": timing.contender,
                     "doubled": what,
                     "rows_per_second": timing.rows_per_second / before.rows_per_second,
+                    "cpu_per_row": _over(timing.cpu_microseconds_per_row, before.cpu_microseconds_per_row),
                     "state_bytes": _over(timing.state_bytes, before.state_bytes),
                     "checkpoint_bytes": _over(timing.checkpoint_bytes, before.checkpoint_bytes),
                     "commit_seconds": _over(timing.commit_seconds, before.commit_seconds),
