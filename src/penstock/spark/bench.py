@@ -85,7 +85,8 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
     contender = CONTENDERS[name]
     counted = job.own_batches if contender.slow else job.batches
     total = job.warm_up + counted
-    java = spark.sparkContext._gateway.proc.pid
+    context: Any = spark.sparkContext
+    java = context._jvm.java.lang.ProcessHandle.current().pid()
     spent: list[float] = []
 
     def tell(done: int) -> None:
