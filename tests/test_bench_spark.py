@@ -54,7 +54,7 @@ class TestOnSpark:
     pytestmark = needs_spark
 
     def test_the_contenders_agree(self, spark):
-        assert bench.check_agreement(spark, ["spark-rocksdb", "spark-heap", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
+        assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
 
     def test_a_difference_is_an_error(self, spark, monkeypatch):
         wider = Contender(lambda left, right, job, me: contenders._penstock(left, right, replace(job, window=2 * job.window), me), share=9)
@@ -93,11 +93,13 @@ class TestOnSpark:
 
     def test_the_command_prints_json_with_the_promised_fields(self, spark, monkeypatch, capsys):
         monkeypatch.setattr(bench, "open_session", lambda cores: _Lasting(spark))
+        for name in ("spark-rocksdb", "penstock-half", "penstock-tenth"):  # others have run them, and each costs seconds
+            monkeypatch.delitem(CONTENDERS, name)
         sizes = "--rows 2000 --window 300 --keys 750 --shards 2 --batches 1 --own-batches 1 --warm-up 0"
         capsys.readouterr()
         assert run(["bench", "spark", *sizes.split(), "--no-heap", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert [one["contender"] for one in found["contenders"]] == [name for name in CONTENDERS if name != "spark-heap"]
+        assert [one["contender"] for one in found["contenders"]] == ["pass-through", "penstock"]
         promised = {
             "rows_per_second",
             "ratio_to_pass_through",
