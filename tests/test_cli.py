@@ -324,7 +324,7 @@ def test_demo_draws_and_tells(capsys, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["demo.html", "demo.png"]
 
 
-@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "bench core"])
+@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "bench core", "bench spark"])
 def test_every_command_has_help_with_an_example(capsys, command):
     assert run([*command.split(), "--help"]) == 0
     assert f"Example: penstock {command}" in capsys.readouterr().out

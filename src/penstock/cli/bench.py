@@ -1,14 +1,15 @@
-"""`penstock bench core`: how fast the join core is on this machine, policy by policy."""
+"""`penstock bench`: how fast Penstock is on this machine; `core`, policy by policy, and `spark`, which has a file of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import NOTHING, Bar, FormatOption, number, print_json, print_table, wants_json
+from penstock.cli import bench_spark
+from penstock.cli.output import NOTHING, Bar, FormatOption, announcing, number, print_json, print_table, wants_json
 from penstock.cli.texts import integer, words
 from penstock.core.errors import choose
 
@@ -20,6 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(help="Measure the speed of Penstock on this machine.", invoke_without_command=True)
     group.command(epilog="Example: penstock bench core --rows 200000 --window 10000 --memory 2000 --policies fifo,prob,life")(core)
+    group.command(epilog=bench_spark.EXAMPLE)(bench_spark.spark)
     group.callback()(_bench)
     app.add_typer(group, name="bench")
 
@@ -50,7 +52,7 @@ def core(
     runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0))
     runs += sizes["repeat"] * (1 + ("dgl" in names))
     with Bar(runs, "making the streams") as bar:
-        say = _announcing(bar)
+        say = announcing(bar)
         trace = speed.bench_trace(sizes["rows"], sizes["keys"], seed=seed_number)
         speed.warm_up(names, say=say)
         timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say)
@@ -86,19 +88,6 @@ def _bench(context: typer.Context) -> None:
     """Measure the speed of Penstock on this machine."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-def _announcing(bar: Bar) -> Callable[[str], None]:
-    begun = False
-
-    def say(label: str) -> None:
-        nonlocal begun
-        if begun:
-            bar.advance()
-        begun = True
-        bar.say(label)
-
-    return say
 
 
 def _ratio(speed: Speed, timed: Sequence[Speed]) -> float | None:

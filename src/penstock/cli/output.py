@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -159,6 +159,20 @@ class Bar:
             if self._wanted:
                 self._progress.start()
                 self._shown = True
+
+
+def announcing(bar: Bar) -> Callable[[str], None]:
+    """A function that names the next step of the work; the one before it is done."""
+    begun = False
+
+    def say(label: str) -> None:
+        nonlocal begun
+        if begun:
+            bar.advance()
+        begun = True
+        bar.say(label)
+
+    return say
 
 
 class Files:

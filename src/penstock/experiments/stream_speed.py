@@ -1,0 +1,101 @@
+"""What the runs of `penstock bench spark` say: ratios, targets, and what doubling changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from penstock.spark.bench import Timing
+    from penstock.spark.contenders import Job
+
+
+class Timed(Protocol):
+    """Whatever has a name and a throughput."""
+
+    @property
+    def contender(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def rows_per_second(self) -> float:
+        """Its throughput."""
+        ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """How many times another contender's throughput Penstock must reach with ample memory."""
+
+    than: str
+    wanted: float
+
+
+TARGETS = (Target("spark-rocksdb", 10.0), Target("spark-heap", 3.0), Target("pass-through", 0.6))
+"""Set for batches of 500,000 rows of 30 bytes, a window of 20,000 rows per stream and 0.4 outputs per input, on 2 cores."""
+DOUBLED = ("window", "rows", "shards")
+
+
+def ratio(timings: Sequence[Timed], name: str, to: str) -> float | None:
+    """The throughput of one contender over that of another; None where one of them did not run.
+
+    >>> from penstock.experiments.peers import PeerTiming
+    >>> ratio([PeerTiming("a", "1", 100, 0, 1.0), PeerTiming("b", "1", 100, 0, 2.0)], "a", "b")
+    2.0
+    """
+    paces = {timing.contender: timing.rows_per_second for timing in timings}
+    return paces[name] / paces[to] if name in paces and to in paces else None
+
+
+def verdicts(timings: Sequence[Timed]) -> list[dict[str, Any]]:
+    """Whether each target holds: `than`, `wanted`, `got` and `holds`; the last two None where it was not measured.
+
+    >>> verdicts([])[0]
+    {'than': 'spark-rocksdb', 'wanted': 10.0, 'got': None, 'holds': None}
+    """
+    found = []
+    for target in TARGETS:
+        got = ratio(timings, "penstock", target.than)
+        found.append({"than": target.than, "wanted": target.wanted, "got": got, "holds": None if got is None else got >= target.wanted})
+    return found
+
+
+def doubled(job: Job, what: str) -> Job:
+    """The job with one thing doubled. Keys grow with the window, so that outputs per input stay alike."""
+    more = replace(job, **{what: 2 * getattr(job, what)})
+    return replace(more, keys=2 * job.keys) if what == "window" else more
+
+
+def measure_doubling(measure: Callable[[str, Job, str], Timing], names: Sequence[str], job: Job) -> dict[str, list[Timing]]:
+    """Every contender once more with the window, the rows of a batch and the shards doubled, one at a time.
+
+    `measure` takes the contender, the job and what to say of it.
+    """
+    return {what: [measure(name, doubled(job, what), f"{what} doubled: ") for name in names] for what in DOUBLED}
+
+
+def factors(base: Sequence[Timing], more: dict[str, list[Timing]]) -> list[dict[str, Any]]:
+    """By contender and what was doubled: throughput, CPU time per row, bytes and commit time over those of the first run."""
+    first = {timing.contender: timing for timing in base}
+    found = []
+    for what, timings in more.items():
+        for timing in timings:
+            before = first[timing.contender]
+            found.append(
+                {
+                    "contender": timing.contender,
+                    "doubled": what,
+                    "rows_per_second": timing.rows_per_second / before.rows_per_second,
+                    "cpu_per_row": _over(timing.cpu_microseconds_per_row, before.cpu_microseconds_per_row),
+                    "state_bytes": _over(timing.state_bytes, before.state_bytes),
+                    "checkpoint_bytes": _over(timing.checkpoint_bytes, before.checkpoint_bytes),
+                    "commit_seconds": _over(timing.commit_seconds, before.commit_seconds),
+                }
+            )
+    return found
+
+
+def _over(new: float | None, old: float | None) -> float | None:
+    return new / old if new is not None and old else None

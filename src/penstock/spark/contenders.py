@@ -1,0 +1,113 @@
+"""The contenders of `penstock bench spark`: one job, and the ways to do it.
+
+Rows come from Spark's `rate-micro-batch` source, which makes every batch of the same size and costs next to nothing. Each stream has
+1,000 rows per second of event time: a window of n rows lasts n ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.spark.operator import join, stream
+
+FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+STORE = "spark.sql.streaming.stateStore.providerClass"
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
+ROCKSDB = {STORE: f"{_PROVIDERS}.RocksDBStateStoreProvider"}
+HEAP = {STORE: f"{_PROVIDERS}.HDFSBackedStateStoreProvider"}
+_START = 1_767_225_600_000
+"""The time of the first row, in ms. One of 1970-01-01 00:00 would be late for Spark, whose watermark begins there."""
+OBSERVED = "penstock"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every contender does; the defaults are those of the targets: rows of 30 bytes, 0.4 outputs per input."""
+
+    rows: int = 500_000  # per batch, of both streams together
+    window: int = 20_000  # rows of each stream
+    keys: int = 50_000
+    shards: int = 2
+    batches: int = 5  # that count
+    own_batches: int = 3  # that count, of Spark's own join: it is slow
+    warm_up: int = 2  # batches that do not count
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to do the job: how its query is made, what Spark is told, and in which part of the memory that all would need."""
+
+    build: Callable[[DataFrame, DataFrame, Job, Contender], DataFrame]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    joins: bool = True
+    share: float | None = None  # of the rows in both windows; None: not bounded
+    slow: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether its result is the whole join."""
+        return self.joins and (self.share is None or self.share >= 1)
+
+    def memory(self, job: Job) -> int | None:
+        """The budget in rows."""
+        return None if self.share is None else max(job.shards, int(2 * job.window * self.share))
+
+
+def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:
+    """The query of a contender, on rows that keep coming."""
+    return contender.build(_source(spark, "l", job), _source(spark, "r", job), job, contender)
+
+
+def sample(spark: SparkSession, job: Job, rows: int) -> tuple[pa.Table, pa.Table]:
+    """The first rows of each stream as tables, for those who are not on Spark: `t` (event time in ms), `k`, `v`."""
+    numbers = spark.range(max(1, rows // 2)).withColumnRenamed("id", "value")
+    left, right = (_rows(numbers, side, job).select(F.unix_millis("ts").alias("t"), "k", "v").toArrow() for side in "lr")
+    return left, right
+
+
+def _rows(numbers: DataFrame, side: str, job: Job) -> DataFrame:
+    """Row n of a stream: its time, a key that looks random, and a payload of ten characters that names it."""
+    return numbers.select(
+        F.timestamp_millis(F.col("value") + F.lit(_START)).alias("ts"),
+        F.pmod(F.xxhash64("value", F.lit(side)), F.lit(job.keys)).alias("k"),
+        F.concat(F.lit(side), F.lpad(F.col("value").cast("string"), 9, "0")).alias("v"),
+    )
+
+
+def _source(spark: SparkSession, side: str, job: Job) -> DataFrame:
+    options = {"rowsPerBatch": job.rows // 2, "numPartitions": job.shards, "startTimestamp": 0, "advanceMillisPerBatch": 1}
+    return _rows(spark.readStream.format("rate-micro-batch").options(**options).load(), side, job)
+
+
+def _pass_through(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
+    """All rows to Python and back, and nothing else: no join on Spark with Python in it can be faster."""
+    both = left.unionByName(right)
+    return both.mapInArrow(lambda batches: batches, both.schema)
+
+
+def _spark_join(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
+    near = f"l.ts > r.ts - interval {job.window} milliseconds and l.ts < r.ts + interval {job.window} milliseconds"
+    sides = [frame.withWatermark("ts", "0 seconds").alias(name) for name, frame in {"l": left, "r": right}.items()]
+    joined = sides[0].join(sides[1], F.expr(f"l.k = r.k and {near}"))
+    return joined.selectExpr("l.k", "l.ts as l_ts", "l.v as l_v", "r.ts as r_ts", "r.v as r_v")
+
+
+def _penstock(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
+    sides = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in {"l": left, "r": right}.items()}
+    return join(sides, on="k", memory=contender.memory(job), shards=job.shards, name=OBSERVED)
+
+
+CONTENDERS: dict[str, Contender] = {
+    "pass-through": Contender(_pass_through, joins=False),
+    "spark-rocksdb": Contender(_spark_join, ROCKSDB | {FORMAT: "4"}, slow=True),
+    "spark-heap": Contender(_spark_join, HEAP | {FORMAT: "2"}, slow=True),
+    "penstock": Contender(_penstock, ROCKSDB, share=2.0),
+    "penstock-half": Contender(_penstock, ROCKSDB, share=0.5),
+    "penstock-tenth": Contender(_penstock, ROCKSDB, share=0.1),
+}
+"""In the order in which they run. Format 4 is the newest of Spark's join state; it needs RocksDB."""

@@ -1,0 +1,191 @@
+"""`penstock bench spark`: its contenders agree, its report has what it promises. What the clock says is not tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from penstock.cli import run
+from penstock.core.errors import PenstockError
+from penstock.experiments import peers, stream_speed
+from strategies import COMPILED
+
+pyspark = pytest.importorskip("pyspark")
+from pyspark.sql import SparkSession  # noqa: E402
+
+from penstock.spark import bench, contenders  # noqa: E402
+from penstock.spark.contenders import CONTENDERS, Contender, Job  # noqa: E402
+
+needs_spark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
+    pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
+]
+TINY = Job(rows=2_000, window=300, keys=750, shards=2, batches=2, own_batches=1, warm_up=1)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    found = SparkSession.getActiveSession()
+    session = found or bench.open_session(2)
+    yield session
+    if found is None:
+        session.stop()
+
+
+def silent(text: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def timed(spark: SparkSession) -> dict[str, bench.Timing]:
+    names = ["pass-through", "spark-heap", "penstock", "penstock-tenth"]
+    return {name: bench.measure(spark, name, TINY, say=silent) for name in names}
+
+
+class TestOnSpark:
+    pytestmark = needs_spark
+
+    def test_the_contenders_agree(self, spark):
+        assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
+
+    def test_a_difference_is_an_error(self, spark, monkeypatch):
+        wider = Contender(lambda left, right, job, me: contenders._penstock(left, right, replace(job, window=2 * job.window), me), share=9)
+        monkeypatch.setitem(CONTENDERS, "wider", wider)
+        with pytest.raises(bench.ResultsDifferError, match=r"wider and penstock give different results: [0-9]+ rows too many, 0 missing"):
+            bench.check_agreement(spark, ["penstock", "wider"], TINY, say=silent)
+
+    def test_numbers_are_positive_and_batches_counted(self, timed):
+        for timing in timed.values():
+            assert timing.rows == 2_000 * len(timing.seconds)
+            assert timing.rows_per_second > 0
+            assert timing.outputs > 0
+            assert timing.cpu_seconds > 0
+            assert timing.checkpoint_bytes > 0
+        assert [len(timing.seconds) for timing in timed.values()] == [2, 1, 2, 2]
+        assert timed["pass-through"].outputs == timed["pass-through"].rows
+        assert timed["pass-through"].state_bytes is None
+        assert timed["spark-heap"].state_bytes > 0
+
+    def test_memory_is_what_was_given(self, timed):
+        assert (timed["penstock"].memory, timed["penstock"].shed) == (1_200, 0)
+        assert timed["penstock-tenth"].memory == 60
+        assert timed["penstock-tenth"].shed > 0
+        assert timed["penstock-tenth"].state_rows <= 60
+        assert timed["penstock-tenth"].outputs < timed["penstock"].outputs
+
+    def test_settings_of_a_contender_end_with_it(self, spark, timed):
+        assert spark.conf.get(contenders.FORMAT) == "2"
+
+    def test_peers_get_the_same_rows(self, spark):
+        left, right = contenders.sample(spark, TINY, 1_000)
+        assert left.column_names == right.column_names == ["t", "k", "v"]
+        assert left.num_rows == right.num_rows == 500
+        assert left["v"][7].as_py() == "l000000007"
+        assert left["k"].to_pylist() != right["k"].to_pylist()
+
+    def test_the_command_prints_json_with_the_promised_fields(self, spark, monkeypatch, capsys):
+        monkeypatch.setattr(bench, "open_session", lambda cores: _Lasting(spark))
+        for name in ("spark-rocksdb", "penstock-half", "penstock-tenth"):  # others have run them, and each costs seconds
+            monkeypatch.delitem(CONTENDERS, name)
+        sizes = "--rows 2000 --window 300 --keys 750 --shards 2 --batches 1 --own-batches 1 --warm-up 0"
+        capsys.readouterr()
+        assert run(["bench", "spark", *sizes.split(), "--no-heap", "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [one["contender"] for one in found["contenders"]] == ["pass-through", "penstock"]
+        promised = {
+            "rows_per_second",
+            "ratio_to_pass_through",
+            "ratio_to_spark_rocksdb",
+            "outputs",
+            "state_bytes",
+            "commit_seconds",
+            "batches",
+        }
+        assert all(promised <= set(one) for one in found["contenders"])
+        assert [one["than"] for one in found["targets"]] == ["spark-rocksdb", "spark-heap", "pass-through"]
+        assert found["targets"][1] == {"than": "spark-heap", "wanted": 3.0, "got": None, "holds": None}
+        assert found["rows_compared"] > 0
+        assert found["job"]["window"] == 300
+
+
+class _Lasting:
+    """A session that the command cannot stop: other tests need it."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str):
+        return getattr(self._session, name)
+
+    def stop(self) -> None:
+        pass
+
+
+def timing(name: str, pace: float, **more) -> bench.Timing:
+    sizes = {"state_rows": 10, "state_bytes": 100, "disk_bytes": None, "checkpoint_bytes": 50, "commit_seconds": 0.5, "cpu_seconds": 2.0}
+    return bench.Timing(name, rows=int(pace), outputs=1, seconds=(0.5, 0.5), **(sizes | more))
+
+
+def test_targets_say_whether_they_hold():
+    timings = [timing("pass-through", 400), timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 250)]
+    assert [(one["got"], one["holds"]) for one in stream_speed.verdicts(timings)] == [(12.5, True), (2.5, False), (0.625, True)]
+
+
+def test_doubling_gives_factors():
+    jobs = []
+
+    def measure(name: str, job: Job, prefix: str) -> bench.Timing:
+        jobs.append(job)
+        return timing(name, 200, state_bytes=300)
+
+    more = stream_speed.measure_doubling(measure, ["penstock"], TINY)
+    assert [(job.window, job.keys, job.rows, job.shards) for job in jobs] == [
+        (600, 1500, 2000, 2),
+        (300, 750, 4000, 2),
+        (300, 750, 2000, 4),
+    ]
+    first = stream_speed.factors([timing("penstock", 100)], more)[0]
+    assert first == {
+        "contender": "penstock",
+        "doubled": "window",
+        "rows_per_second": 2.0,
+        "cpu_per_row": 0.5,
+        "state_bytes": 3.0,
+        "checkpoint_bytes": 1.0,
+        "commit_seconds": 1.0,
+    }
+
+
+def test_a_peer_that_is_not_there_is_refused_with_what_to_do(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PENSTOCK_FLINK_PYTHON", str(tmp_path / "python"))
+    assert run(["bench", "spark", "--peer", "flink"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "--peer flink needs apache-flink in an environment of its own: PENSTOCK_FLINK_PYTHON is" in said
+    assert "python3 -m venv" in said
+    assert "pip install apache-flink" in said
+    assert run(["bench", "spark", "--peer", "flnk"]) == 2
+    assert "did you mean 'flink'?" in capsys.readouterr().err
+
+
+def test_a_peer_runs_in_its_own_interpreter(monkeypatch, tmp_path):
+    import pyarrow as pa
+
+    script = "import json, sys; print('noise'); print(json.dumps(dict(rows=4, seconds=2.0, outputs=1, version=' '.join(sys.argv[2:]))))"
+    (tmp_path / "flink_join.py").write_text(script)
+    monkeypatch.setattr(peers, "SCRIPTS", tmp_path)
+    monkeypatch.setenv("PENSTOCK_FLINK_PYTHON", sys.executable)
+    rows = pa.table({"t": [1, 2], "k": [1, 1], "v": ["a", "b"]})
+    found = peers.measure_peer("flink", rows, rows, window=9, parallelism=3)
+    assert (found.rows_per_second, found.outputs, found.version) == (2.0, 1, "9 3")
+    (tmp_path / "flink_join.py").write_text("raise SystemExit('no Java here')")
+    with pytest.raises(PenstockError, match="--peer flink did not finish its run: no Java here"):
+        peers.measure_peer("flink", rows, rows, window=9, parallelism=3)
