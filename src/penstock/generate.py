@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -133,14 +134,7 @@ class Generator:
         self.rates = _each("rate", rate, len(self.streams), "a number > 0", lambda value: value > 0)
         self.burst = (1, 0, 1.0) if burst is None else _burst(burst)
         self.disorder, self.importance, self.top, self.seed = disorder, importance, top, int(seed)
-        self._key_of_rank: list[Ints] = []
-        self._probabilities = [zipf_probabilities(keys, one) for one in skews]
-        for number in range(len(self.streams)):
-            own = self._random(number, 0).permutation(keys)
-            if number and ranks != "uncorrelated":
-                own = self._key_of_rank[0][:: -1 if ranks == "anti-correlated" and number % 2 else 1]
-            self._key_of_rank.append(own)
-        self._levels = [_levels(own, groups, top) for own in self._key_of_rank] if importance in ("rare", "key") else []
+        self.keys, self.ranks, self.groups, self._skews = keys, ranks, groups, skews
 
     @property
     def rows_per_tick(self) -> float:
@@ -152,6 +146,21 @@ class Generator:
     def chunk(self) -> int:
         """How many ticks are drawn together: about 50,000 rows."""
         return max(1, min(1000, round(50_000 / self.rows_per_tick)))
+
+    @cached_property
+    def _key_of_rank(self) -> list[Ints]:
+        first = self._random(0, 0).permutation(self.keys)
+        if self.ranks == "uncorrelated":
+            return [first, *(self._random(number, 0).permutation(self.keys) for number in range(1, len(self.streams)))]
+        return [first[::-1] if self.ranks == "anti-correlated" and number % 2 else first for number in range(len(self.streams))]
+
+    @cached_property
+    def _probabilities(self) -> list[Floats]:
+        return [zipf_probabilities(self.keys, skew) for skew in self._skews]
+
+    @cached_property
+    def _levels(self) -> list[Floats]:
+        return [_levels(own, self.groups, self.top) for own in self._key_of_rank]
 
     def whole(self, n: int) -> pa.Table:
         """All rows of the ticks 0 to n - 1, drawn at once."""
