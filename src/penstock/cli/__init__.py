@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import bench, demo, generate, policies, simulate
+from penstock.cli import run as pipelines
 from penstock.cli.output import complain
 from penstock.core.errors import PenstockError
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for group in (simulate, generate, policies, demo, bench):
+for group in (demo, pipelines, simulate, generate, policies, bench):
     group.register(app)
 
 

@@ -1,0 +1,118 @@
+"""`penstock run`: a pipeline from a file, with a live line while it runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.live import Live
+from penstock.cli.output import FormatOption, complain, finite, note, number, wants_json
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.spark.recipe import Recipe
+
+INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(epilog="Example: penstock run examples/demo.toml --set join.memory=2000")(run)
+
+
+def run(
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE.toml", help="What to join; docs/pipelines.md has every key.", show_default=False)],
+    check: Annotated[bool, typer.Option("--check", help="Only look for mistakes in the file; Spark is not started.")] = False,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key of the file, such as join.memory=2000.", show_default=False),
+    ] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Run the streaming join that a file describes: sources, streams, join, sink.
+
+    A live line shows rows per second, memory against budget, recall and what was shed; --format json prints an object per batch instead.
+    Ctrl-C stops the query between batches; started again, it goes on from its checkpoint.
+    """
+    as_json = wants_json(form)
+    recipe = read(pipeline, changes(change or ()))
+    if check:
+        streams = ", ".join(recipe.streams)
+        typer.echo(f"{pipeline}: no mistakes; it joins {streams} and writes to {recipe.sink['kind']}")
+        return
+
+    from penstock.spark import pipeline as on_spark
+
+    spark = on_spark.open_session(recipe)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's own would fail the batch at hand
+    events = watch(recipe, spark, as_json=as_json)
+    if recipe.sink["kind"] == "memory" and not as_json:
+        spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
+    if not as_json:
+        last = events[-1] if events else {}
+        counts = f"{number(last.get('total_n_input') or 0)} rows in, {number(last.get('total_n_output') or 0)} joined rows out"
+        place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
+        typer.echo(f"{len(events)} batches: {counts}{place}")
+
+
+def read(file: Path, replaced: dict[str, Any]) -> Recipe:
+    """The checked pipeline; the mistakes of a wrong one, a line each, and then the end."""
+    from penstock.spark.recipe import RecipeError, read_recipe
+
+    try:
+        return read_recipe(file, replaced)
+    except RecipeError as error:
+        for mistake in error.mistakes:
+            complain(mistake)
+        raise typer.Exit(2) from None
+
+
+def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = False) -> list[dict[str, Any]]:
+    """Run a pipeline to its end, or to Ctrl-C, and show every batch; the events are returned."""
+    from penstock.spark import pipeline as on_spark
+    from penstock.spark.follow import follow
+
+    query = on_spark.start(recipe, on_spark.build(recipe, spark))
+    events: list[dict[str, Any]] = []
+    try:
+        with Live(recipe, shown=not (as_json or quiet)) as live:
+            for event in follow(query, recipe.join["name"]):
+                events.append(event)
+                live.show(event)
+                if as_json:
+                    print(json.dumps(finite(event)), flush=True)
+    except KeyboardInterrupt:
+        query.stop()
+        kept = "; run it again to go on from there" if recipe.sink["checkpoint"] else ""
+        note(f"stopped after {len(events)} batches{kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        if query.isActive:
+            query.stop()
+    return events
+
+
+def changes(texts: Sequence[str]) -> dict[str, Any]:
+    """The values of `--set`, by key, as TOML reads them; what is no TOML is a text.
+
+    >>> changes(["join.memory=2000", "sink.path=out/here", 'join.on=["a", "b"]'])
+    {'join.memory': 2000, 'sink.path': 'out/here', 'join.on': ['a', 'b']}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise PenstockError(f"--set must read like join.memory=2000, got {text!r}")
+        try:
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = value
+    return found
+
+
