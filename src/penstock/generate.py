@@ -225,6 +225,16 @@ class Generator:
 _NO_ROWS = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
+def with_times(table: pa.Table, start: int, length: int) -> pa.Table:
+    """Ticks as timestamps: `start` is the time of tick 0 and `length` that of a tick, in microseconds.
+
+    >>> with_times(pa.table({"time": [0, 2]}), 0, 1_000_000)["time"].to_pylist()[1].isoformat()
+    '1970-01-01T00:00:02+00:00'
+    """
+    times = pa.array(np.asarray(table["time"]) * length + start).cast(pa.timestamp("us", tz="UTC"))
+    return table.set_column(table.column_names.index("time"), "time", times)
+
+
 def zipf_probabilities(keys: int, skew: float) -> Floats:
     """The probabilities of ranks 1 to `keys`, in proportion to rank ** -skew.
 

@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.generate import Generator
+from penstock.generate import Generator, with_times
 
 NAME = "penstock_generator"
 _TASK_ROWS = 100_000  # that one task makes, about
@@ -41,12 +39,6 @@ def generator_options(settings: Mapping[str, Any]) -> dict[str, str]:
 def register(spark: SparkSession) -> None:
     """Make the source known to a session."""
     spark.dataSource.register(GeneratorSource)
-
-
-def with_times(table: pa.Table, start: int, length: int) -> pa.Table:
-    """Ticks as timestamps: microseconds since 1970, of tick 0 and from tick to tick."""
-    times = pa.array(np.asarray(table["time"]) * length + start).cast(pa.timestamp("us", tz="UTC"))
-    return table.set_column(table.column_names.index("time"), "time", times)
 
 
 class GeneratorSource(DataSource):
@@ -124,8 +116,3 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a stretch."""
         table = self.made.arrivals(partition.begin, partition.end, self.ticks)
         yield from with_times(table, self.start, self.length).to_batches()
-
-
-def microseconds(moment: datetime) -> int:
-    """A time with its zone, in microseconds since 1970."""
-    return round(moment.timestamp() * 1_000_000)
