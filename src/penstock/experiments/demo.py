@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 
 from penstock.core.engine import Keep
@@ -127,8 +126,8 @@ def joined_times(recipe: Recipe) -> Ints:
     """The time of each joined row in the sink: that of its latest member."""
     columns = [f"{name}_{stream['time']}" for name, stream in recipe.streams.items()]
     table = pyarrow.dataset.dataset(recipe.sink["path"], format="parquet").to_table(columns)
-    latest = pc.max_element_wise(*(table[column].cast(pa.timestamp("us", tz="UTC"), safe=False) for column in columns))
-    return np.asarray(latest.cast(pa.int64()))
+    times = [np.asarray(table[column].cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())) for column in columns]
+    return np.maximum.reduce(times)
 
 
 def chart(found: Demo) -> Any:
