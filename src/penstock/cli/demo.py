@@ -25,7 +25,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where rows and picture go; what a demo left there is replaced.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where rows and picture go; what a demo left there is replaced.")] = Path(
+        "demo-out"
+    ),
     seed: Annotated[str, typer.Option(metavar="N", help="Another seed gives other streams.")] = "0",
     change: Annotated[
         list[str] | None,
@@ -83,7 +85,9 @@ def _clear(folder: Path, sign: str) -> None:
     if not folder.exists():
         return
     if not (folder / sign).exists() and any(folder.iterdir()):
-        raise PenstockError(f"--out must not hold a {folder.name!r} that is not of a demo, got {str(folder)!r}; remove it or choose another place")
+        raise PenstockError(
+            f"--out must not hold a {folder.name!r} that is not of a demo, got {str(folder)!r}; remove it or choose another place"
+        )
     shutil.rmtree(folder)
 
 
@@ -101,15 +105,13 @@ def _record(found: Demo) -> dict[str, Any]:
 
 
 def _tell(found: Demo) -> None:
-    rows = [
-        [one.name, number(one.n_output), share(found.recall(one), 1), number(one.n_shed), number(one.most)] for one in _ways(found)
-    ]
+    rows = [[one.name, number(one.n_output), share(found.recall(one), 1), number(one.n_shed), number(one.most)] for one in _ways(found)]
+    part = share(found.memory, found.whole.most)
     print_table(
         ["", "joined rows", "of exact", "shed", "most held"],
         rows,
-        title=f"{found.n_input:,} rows joined in a memory of {found.memory:,}, {share(found.memory, found.whole.most)} of what the exact join takes",
+        title=f"{found.n_input:,} rows joined in a memory of {found.memory:,}, {part} of what the exact join takes",
         caption="Exact and fifo: the simulator on the same rows." if found.batches else "All by the simulator, in one piece.",
     )
-    typer.echo(
-        f" Dropping the oldest keeps {found.recall(found.rivals[0]):.0%} of the result; {found.run.policy} keeps {found.recall(found.run):.0%}."
-    )
+    kept, oldest = (f"{100 * found.recall(one):.0f} %" for one in (found.run, found.rivals[0]))
+    typer.echo(f" Dropping the oldest keeps {oldest} of the result; {found.run.policy} keeps {kept}.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.spark.recipe import Recipe
 
 INTERRUPTED = 130
+_COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
 
 
 def register(app: typer.Typer) -> None:
@@ -27,11 +28,15 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE.toml", help="What to join; docs/pipelines.md has every key.", show_default=False)],
+    pipeline: Annotated[
+        Path, typer.Argument(metavar="PIPELINE.toml", help="What to join; docs/pipelines.md has every key.", show_default=False)
+    ],
     check: Annotated[bool, typer.Option("--check", help="Only look for mistakes in the file; Spark is not started.")] = False,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key of the file, such as join.memory=2000.", show_default=False),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another value for a key of the file, such as join.memory=2000.", show_default=False
+        ),
     ] = None,
     form: FormatOption = "table",
 ) -> None:
@@ -55,10 +60,16 @@ def run(
     if recipe.sink["kind"] == "memory" and not as_json:
         spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
     if not as_json:
-        last = events[-1] if events else {}
-        counts = f"{number(last.get('total_n_input') or 0)} rows in, {number(last.get('total_n_output') or 0)} joined rows out"
-        place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
-        typer.echo(f"{len(events)} batches: {counts}{place}")
+        typer.echo(_summary(recipe, events))
+
+
+def _summary(recipe: Recipe, events: Sequence[dict[str, Any]]) -> str:
+    if not events:
+        kept = recipe.sink["checkpoint"]
+        return f"nothing new in the sources{f' since the checkpoint in {kept}' if kept else ''}"
+    counts = " and ".join(f"{number(sum(event.get(name) or 0 for event in events))} {what}" for name, what in _COUNTED.items())
+    place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
+    return f"{len(events)} batches: {counts}{place}"
 
 
 def read(file: Path, replaced: dict[str, Any]) -> Recipe:
@@ -114,5 +125,3 @@ def changes(texts: Sequence[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             found[key] = value
     return found
-
-

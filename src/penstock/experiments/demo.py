@@ -15,8 +15,8 @@ import pyarrow.dataset
 from penstock.core.engine import Keep
 from penstock.core.run import JoinRun
 from penstock.core.trace import Ints, Trace
-from penstock.simulate import exact, simulate
 from penstock.generate import with_times
+from penstock.simulate import exact, simulate
 from penstock.spark.recipe import Recipe
 
 SAMPLE = Path(__file__).with_name("demo.toml")

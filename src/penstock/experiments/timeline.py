@@ -51,7 +51,9 @@ def _memory(found: Demo, *, last: bool) -> Any:
     run = [{"time": at / 1000, "tuples": held, "name": found.run.name} for at, held in thinned(found.run.held).tolist()]
     y = alt.Y("tuples:Q", title="tuples in memory", axis=alt.Axis(tickCount=4, format=",d"))
     x = time_axis(True, last)
-    needed = alt.Chart(alt.InlineData(values=whole)).mark_area(interpolate="step-after", color=PALE, line={"color": "#A0A0A0", "strokeWidth": 1})
+    needed = alt.Chart(alt.InlineData(values=whole)).mark_area(
+        interpolate="step-after", color=PALE, line={"color": "#A0A0A0", "strokeWidth": 1}
+    )
     held = alt.Chart(alt.InlineData(values=run)).encode(x=x, y=y, tooltip=[alt.Tooltip("tuples:Q", format=",d")])
     colour = POLICY_COLOURS.get(found.run.policy, INK)
     edges = [{"time": row["time"], "tuples": found.memory} for row in (whole[0], whole[-1])]
@@ -79,7 +81,13 @@ def _shed(found: Demo) -> Any:
     last = rows[-1]
     colours = alt.Color("name:N", scale=alt.Scale(domain=["arrived", "shed"], range=["#7F9BB3", _SHED]), legend=None)
     labels = [{"time": last["end"], "tuples": last[name] * place, "name": name} for name, place in (("arrived", 1.0), ("shed", 0.55))]
-    return _panel(found, [bars("arrived", _ARRIVED), bars("shed", _SHED), _labels(labels, "tuples", colours)], "What arrived, and what was shed", 120, last=True)
+    return _panel(
+        found,
+        [bars("arrived", _ARRIVED), bars("shed", _SHED), _labels(labels, "tuples", colours)],
+        "What arrived, and what was shed",
+        120,
+        last=True,
+    )
 
 
 def _end(found: Demo) -> float:

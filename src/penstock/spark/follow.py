@@ -34,7 +34,7 @@ def follow(query: StreamingQuery, name: str) -> Iterator[dict[str, Any]]:
 
 def _ended(query: StreamingQuery) -> bool:
     try:
-        return bool(query.awaitTermination(_POLL))
+        return bool(query.awaitTermination(_POLL))  # type: ignore[arg-type]  # it takes parts of a second
     except StreamingQueryException as error:
         raise PenstockError(f"the query failed: {_cause(error)}") from error
 

@@ -1,10 +1,10 @@
 """pipeline.toml, read and checked: all of its mistakes together, each under its key. Needs neither PySpark nor Java.
 
-    [spark]            where and how Spark runs
-    [sources.NAME]     where rows come from
-    [streams.NAME]     rows of a source as a side of the join
-    [join]             ps.join
-    [sink]             where joined rows go
+[spark]            where and how Spark runs
+[sources.NAME]     where rows come from
+[streams.NAME]     rows of a source as a side of the join
+[join]             ps.join
+[sink]             where joined rows go
 """
 
 from __future__ import annotations
@@ -195,7 +195,9 @@ def _sources_and_streams(recipe: Recipe) -> list[str]:
             except PenstockError as error:
                 wrong.append(str(error))
     used = {stream.get("source") for stream in recipe.streams.values()}
-    return wrong + [f"sources.{name} must be used by a stream, got none with source = {shown(name)}" for name in recipe.sources.keys() - used]
+    return wrong + [
+        f"sources.{name} must be used by a stream, got none with source = {shown(name)}" for name in recipe.sources.keys() - used
+    ]
 
 
 def _keys(recipe: Recipe) -> list[str]:
@@ -238,8 +240,16 @@ def _paths(recipe: Recipe) -> list[str]:
         path = source.get("path")
         if path is not None and not re.search(r"://|[*?\[{]", path) and not Path(path).exists():
             wrong.append(f"sources.{name}.path must be a file or folder that is there, got {shown(path)}")
-    places = {"sink.path": recipe.sink.get("path"), "sink.checkpoint": recipe.sink.get("checkpoint"), "join.archive": recipe.join.get("archive")}
-    places |= {f"sources.{name}.path": source.get("path") for name, source in recipe.sources.items() if recipe.sink.get("path") == source.get("path")}
+    places = {
+        "sink.path": recipe.sink.get("path"),
+        "sink.checkpoint": recipe.sink.get("checkpoint"),
+        "join.archive": recipe.join.get("archive"),
+    }
+    places |= {
+        f"sources.{name}.path": source.get("path")
+        for name, source in recipe.sources.items()
+        if recipe.sink.get("path") == source.get("path")
+    }
     seen: dict[str, str] = {}
     for key, place in places.items():
         if place is not None and seen.setdefault(place.rstrip("/"), key) != key:
