@@ -40,7 +40,8 @@ KINDS = ("parquet", "json", "csv")
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {"spark.sql.shuffle.partitions": 2, "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": 2, "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+    settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return pipeline.open_session(check_recipe(described({}, spark={"master": "local[2]", "settings": settings})))
 
 

@@ -20,6 +20,7 @@ from penstock.spark.operator import join, stream
 from penstock.spark.quiet import without_preamble
 from penstock.spark.recipe import Recipe, generator_arguments
 
+_FLAGS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -32,10 +33,11 @@ def open_session(recipe: Recipe) -> SparkSession:
     settings = {
         "spark.ui.showConsoleProgress": "false",  # it would write over the live line
         "spark.log.level": recipe.spark["log_level"],
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.appName(f"penstock {Path(recipe.file).name}").config(map=settings | recipe.spark["settings"])
+    settings |= recipe.spark["settings"]
+    settings[_FLAGS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {settings.get(_FLAGS, '')}".strip()
+    builder = SparkSession.builder.appName(f"penstock {Path(recipe.file).name}").config(map=settings)
     if recipe.spark["master"]:
         builder = builder.master(recipe.spark["master"])
     with _about(recipe, "spark"):
