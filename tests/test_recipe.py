@@ -51,7 +51,7 @@ WRONG = {
     "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),
     "key of another kind": ({"sources.shop.path": "x"}, "sources.shop.path is no key of a generator source"),
     "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
-    "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got "3 fortnights"'),
+    "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
     "missing key": ({"streams.v": {"source": "shop", "window": "none"}}, "streams.v.time must be the name of a column, got nothing"),
     "no such source": ({"streams.v.source": "shpo"}, "streams.v.source must be one of shop, got 'shpo' (did you mean 'shop'?)"),
     "unused source": ({"sources.idle": {"kind": "rate"}}, 'sources.idle must be used by a stream, got none with source = "idle"'),

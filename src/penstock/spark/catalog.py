@@ -16,7 +16,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.value import OBJECTIVES
 from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
-from penstock.spark.durations import microseconds, shown
+from penstock.spark.duration import microseconds
 from penstock.statistics.table import RUNNING
 
 Read = Callable[[str, Any], Any]
@@ -47,6 +47,23 @@ def that(wanted: str, fits: Callable[[Any], bool], made: Callable[[Any], Any] = 
         return made(got)
 
     return read
+
+
+def shown(value: Any) -> str:
+    """A value as a TOML file has it.
+
+    >>> shown("a"), shown(True), shown([1, "b"])
+    ('"a"', 'true', '[1, "b"]')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {shown(one)}" for name, one in value.items()) + "}"
+    return str(value)
 
 
 def one_of(names: Iterable[str]) -> Read:
@@ -118,12 +135,12 @@ def _half_life(path: str, got: Any) -> float:
 
 
 def _min_recall(path: str, got: Any) -> Any:
-    table = got if isinstance(got, dict) else {}
-    if "action" in table:
-        choose(f"{path}.action", table["action"], ("warn", "fail"))
-    if not table and not (_number(got) and 0 < got <= 1):
-        raise PenstockError(f'{path} must be a number above 0 and up to 1, or a table with action = "warn" or "fail", got {shown(got)}')
-    return got
+    """What `ps.join` takes: a number, or a number and an action."""
+    table = got if isinstance(got, dict) and got.keys() <= {"recall", "action"} else {"recall": got}
+    least = table.get("recall")
+    if not (_number(least) and 0 < least <= 1):
+        raise PenstockError(f'{path} must be a number above 0 and up to 1, or {{ recall = 0.9, action = "fail" }}, got {shown(got)}')
+    return (least, choose(f"{path}.action", table["action"], ("warn", "fail"))) if "action" in table else least
 
 
 _EVERY = "processing time "
@@ -207,7 +224,7 @@ JOIN: Mapping[str, Key] = {
     "condition": Key(sql),
     "archive": Key(a_place),
     "min_recall": Key(_min_recall),
-    "ghosts": Key(that('a number of rows or a size such as "64 MB"', lambda got: got == 0 or _rows(got))),
+    "ghosts": Key(whole(0, "a number of rows")),
     "name": Key(a_text, default="penstock"),
     "seed": Key(whole(0)),
     "alpha": Key(number),

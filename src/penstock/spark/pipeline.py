@@ -71,7 +71,8 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
         with _about(recipe, f"streams.{name}", joint="."):
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
-        return join(sides, **{option: value for option, value in recipe.join.items() if value is not None})
+        options = {option: value for option, value in recipe.join.items() if value is not None}
+        return join(sides, **options | ({"archive": _place(options["archive"])} if "archive" in options else {}))
 
 
 def start(recipe: Recipe, joined: DataFrame) -> StreamingQuery:
@@ -79,7 +80,7 @@ def start(recipe: Recipe, joined: DataFrame) -> StreamingQuery:
     sink = recipe.sink
     writer = joined.writeStream.outputMode("append").queryName(sink.get("table") or recipe.join["name"])
     if sink["checkpoint"]:
-        writer = writer.option("checkpointLocation", sink["checkpoint"])
+        writer = writer.option("checkpointLocation", _place(sink["checkpoint"]))
     if sink["trigger"]:
         writer = writer.trigger(**sink["trigger"])
     with _about(recipe, "sink"):
@@ -112,15 +113,20 @@ def _length(said: Any) -> Any:
     return said if said == "none" else f"{said} microseconds"
 
 
+def _place(path: str) -> str:
+    """A path seen from where we run, as Spark's processes may run elsewhere; a URI as it is."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
 def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
     """A folder of files, read as they appear."""
-    kind, options = source["kind"], source["options"]
+    kind, path, options = source["kind"], _place(source["path"]), source["options"]
     # A stream must know its columns before it reads; without a schema, the files that are there tell.
-    schema = source["schema"] or spark.read.format(kind).options(**options).load(source["path"]).schema
+    schema = source["schema"] or spark.read.format(kind).options(**options).load(path).schema
     reader = spark.readStream.format(kind).options(**options).schema(schema)
     if source["files_per_batch"]:
         reader = reader.option("maxFilesPerTrigger", source["files_per_batch"])
-    return reader.load(source["path"])
+    return reader.load(path)
 
 
 def _generator(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
@@ -138,7 +144,7 @@ def _rate(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
 
 
 def _to_files(writer: DataStreamWriter, sink: Mapping[str, Any]) -> DataStreamWriter:
-    writer = writer.format(sink["kind"]).options(**sink["options"]).option("path", sink["path"])
+    writer = writer.format(sink["kind"]).options(**sink["options"]).option("path", _place(sink["path"]))
     return writer.partitionBy(*sink["partition_by"]) if sink["partition_by"] else writer
 
 

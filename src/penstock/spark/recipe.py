@@ -22,8 +22,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
-from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key
-from penstock.spark.durations import shown
+from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")

@@ -1,0 +1,30 @@
+"""Durations as Spark users write them: "10 minutes"."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from penstock.core.errors import PenstockError
+
+UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86400 * 10**6}
+"""Microseconds of each."""
+_SHORT = {"us": 1, "ms": 10**3, "s": 10**6, "min": UNITS["minute"], "h": UNITS["hour"], "d": UNITS["day"], "week": 7 * UNITS["day"]}
+
+
+def microseconds(text: Any, argument: str, *, least: int = 0) -> int:
+    """A duration in microseconds.
+
+    >>> microseconds("1.5 hours", "window")
+    5400000000
+    >>> microseconds("2 s", "window"), microseconds("1 day", "window")
+    (2000000, 86400000000)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(text).lower())
+    units = UNITS | _SHORT
+    unit = None if match is None else units.get(match[2], units.get(match[2].removesuffix("s")))
+    amount = math.nan if match is None or unit is None else float(match[1]) * unit
+    if not least <= amount < 1 << 60:
+        raise PenstockError(f'{argument} must be a duration such as "10 minutes"{" above 0" if least else ""}, got {text!r}')
+    return round(amount)
