@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import shutil
+import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -203,3 +206,16 @@ def test_the_demo_replaces_nothing_that_is_not_its_own(tmp_path, capsys):
     (tmp_path / "joined" / "thesis.txt").write_text("years of work")
     assert run(["demo", "--out", str(tmp_path), *SHORT]) == 2
     assert "not of a demo" in capsys.readouterr().err and (tmp_path / "joined" / "thesis.txt").exists()
+
+
+@pytest.mark.slow  # a Spark of its own
+def test_ctrl_c_stops_in_good_order(tmp_path):
+    sink = f'{{kind = "parquet", path = "{tmp_path / "out"}", checkpoint = "{tmp_path / "state"}"}}'
+    changes = ["--set", "sources.shop.rows_per_second=500", "--set", "sources.shop.ticks=100000", "--set", f"sink={sink}"]
+    command = [sys.executable, "-c", "from penstock.cli import main; main()", "run", str(SAMPLE), *SHORT[4:], *changes]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert started.stdout.readline().startswith("batch ")
+    os.killpg(started.pid, signal.SIGINT)  # to all of its processes, as a terminal does
+    _, said = started.communicate(timeout=300)
+    assert re.fullmatch(r"note: stopped after \d+ batch(es)?; run it again to go on from there\n", said)
+    assert started.returncode == 130

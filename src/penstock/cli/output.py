@@ -30,6 +30,10 @@ _WIDE = 160  # columns of a table that goes to a file or a pipe
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="A table for people, or JSON for programs.")]
 
 
+class Stopped(Exception):  # noqa: N818
+    """The user has stopped a run in good order, and has been told."""
+
+
 def wants_json(form: str) -> bool:
     """Whether `--format` asks for JSON.
 

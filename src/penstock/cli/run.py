@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.live import Live
-from penstock.cli.output import FormatOption, complain, finite, note, number, wants_json
+from penstock.cli.output import FormatOption, Stopped, complain, finite, note, number, wants_json
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.spark.recipe import Recipe
 
-INTERRUPTED = 130
 _COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
 
 
@@ -43,7 +43,7 @@ def run(
     """Run the streaming join that a file describes: sources, streams, join, sink.
 
     A live line shows rows per second, memory against budget, recall and what was shed; --format json prints an object per batch instead.
-    Ctrl-C stops the query between batches; started again, it goes on from its checkpoint.
+    Ctrl-C stops the query; started again, it goes on from its checkpoint.
     """
     as_json = wants_json(form)
     recipe = read(pipeline, changes(change or ()))
@@ -55,7 +55,6 @@ def run(
     from penstock.spark import pipeline as on_spark
 
     spark = on_spark.open_session(recipe)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's own would fail the batch at hand
     events = watch(recipe, spark, as_json=as_json)
     if recipe.sink["kind"] == "memory" and not as_json:
         spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
@@ -91,22 +90,36 @@ def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = Fa
 
     query = on_spark.start(recipe, on_spark.build(recipe, spark))
     events: list[dict[str, Any]] = []
-    try:
-        with Live(recipe, shown=not (as_json or quiet)) as live:
-            for event in follow(query, recipe.join["name"]):
-                events.append(event)
-                live.show(event)
-                if as_json:
-                    print(json.dumps(finite(event)), flush=True)
-    except KeyboardInterrupt:
-        query.stop()
+    with _Interrupt() as interrupt, Live(recipe, shown=not (as_json or quiet)) as live:
+        for event in follow(query, recipe.join["name"], lambda: interrupt.came):
+            events.append(event)
+            live.show(event)
+            if as_json:
+                print(json.dumps(finite(event)), flush=True)
+    if interrupt.came:
         kept = "; run it again to go on from there" if recipe.sink["checkpoint"] else ""
-        note(f"stopped after {len(events)} batches{kept}")
-        raise typer.Exit(INTERRUPTED) from None
-    finally:
-        if query.isActive:
-            query.stop()
+        note(f"stopped after {len(events)} batch{'' if len(events) == 1 else 'es'}{kept}")
+        raise Stopped
     return events
+
+
+class _Interrupt:
+    """The first Ctrl-C is a wish, which may be granted between two batches; the second is an interrupt as ever."""
+
+    came = False
+
+    def __enter__(self) -> _Interrupt:
+        # PySpark's own handler would fail the batch at hand. Only the main thread may handle signals.
+        self.before = signal.signal(signal.SIGINT, self._note) if threading.current_thread() is threading.main_thread() else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.came = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def changes(texts: Sequence[str]) -> dict[str, Any]:

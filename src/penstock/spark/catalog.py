@@ -130,14 +130,15 @@ def _start(path: str, got: Any) -> int:
     return round(got.replace(tzinfo=got.tzinfo or UTC).timestamp() * 1_000_000)
 
 
-def _half_life(path: str, got: Any) -> float:
+def _stretch(path: str, got: Any) -> float:
+    """A time in the scores of policies: a duration."""
     return float(microseconds(got, path, least=1))
 
 
 def _min_recall(path: str, got: Any) -> Any:
     """What `ps.join` takes: a number, or a number and an action."""
     table = got if isinstance(got, dict) and got.keys() <= {"recall", "action"} else {"recall": got}
-    least = table.get("recall")
+    least: Any = table.get("recall")
     if not (_number(least) and 0 < least <= 1):
         raise PenstockError(f'{path} must be a number above 0 and up to 1, or {{ recall = 0.9, action = "fail" }}, got {shown(got)}')
     return (least, choose(f"{path}.action", table["action"], ("warn", "fail"))) if "action" in table else least
@@ -227,9 +228,9 @@ JOIN: Mapping[str, Key] = {
     "ghosts": Key(whole(0, "a number of rows")),
     "name": Key(a_text, default="penstock"),
     "seed": Key(whole(0)),
-    "alpha": Key(number),
+    "alpha": Key(_stretch),
     "beta": Key(number),
-    "half_life": Key(_half_life),
+    "half_life": Key(_stretch),
     "weights": Key(that("a list of three numbers", lambda got: isinstance(got, list) and len(got) == 3 and all(map(_number, got)))),
     "switches": Key(settings),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.core.errors import PenstockError
@@ -14,22 +15,28 @@ from penstock.spark.pipeline import first_line
 _POLL = 0.2  # seconds
 
 
-def follow(query: StreamingQuery, name: str) -> Iterator[dict[str, Any]]:
+def follow(query: StreamingQuery, name: str, stopped: Callable[[], bool] = lambda: False) -> Iterator[dict[str, Any]]:
     """The events of a query until it ends: `batch`, `time`, `seconds`, `rows_per_second`, `offsets`, then the metrics named `name`.
 
-    Events of batches without metrics, such as those of an idle query, are left out. A query that fails raises its error.
+    Events without rows, such as those of an idle query, are left out. A query that fails raises its error. Once `stopped` says so, the
+    query is stopped, and what it was just doing is left to its next start.
     """
     seen = -1
     running = True
     while running:
         running = not _ended(query)
+        if running and stopped():
+            SparkSession.active().sparkContext.setLogLevel("OFF")  # a batch that is cut off says so at length
+            query.stop()
+            return
         last = query.lastProgress
         if last is None or last.batchId <= seen:
             continue
         for progress in query.recentProgress:
-            if progress.batchId > seen and name in progress.observedMetrics:
-                seen = progress.batchId
-                yield _event(progress, progress.observedMetrics[name].asDict())
+            metrics = progress.observedMetrics.get(name)
+            if progress.batchId > seen and metrics is not None and metrics["n_input"]:
+                yield _event(progress, metrics.asDict())
+            seen = max(seen, progress.batchId)
 
 
 def _ended(query: StreamingQuery) -> bool:
