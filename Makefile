@@ -66,7 +66,7 @@ java:
 	  command -v java >/dev/null || echo 'Spark needs Java 17 or newer: install it (on Debian and Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME.' >&2; \
 	fi
 
-demo: setup ## run the demonstration
+demo: kernels java ## join two streams on Spark in a tenth of the memory, and draw what comes out
 	$(BIN)/penstock demo
 
 lint: setup ## check style, format, types and the direction of imports

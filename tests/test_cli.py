@@ -315,16 +315,25 @@ def test_bench_measures_each_policy_against_fifo(capsys):
 
 
 @pytest.mark.jit_only  # minutes without compilation
-def test_demo_draws_and_tells(capsys, tmp_path):
+def test_demo_without_java_says_so_and_simulates(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
     out = tmp_path / "new" / "folder"
-    assert run(["demo", "--out", str(out), "--seed", "1"]) == 0
-    text = capsys.readouterr().out
-    assert str(out / "demo.png") in text
-    assert "In a tenth of the memory" in text
+    short = ["--set", "sources.shop.rate=[3, 1]", "--set", "sources.shop.keys=50", "--set", "join.memory=100"]
+    assert run(["demo", "--out", str(out), "--seed", "1", *short]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("note: Spark needs Java 17 or newer, and JAVA_HOME is ") and captured.err.count("\n") == 1
+    assert str(out / "demo.png") in captured.out
+    assert "prob, simulated" in captured.out and "Dropping the oldest keeps" in captured.out
     assert sorted(path.name for path in out.iterdir()) == ["demo.html", "demo.png"]
 
 
-@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "bench core", "bench spark"])
+def test_run_without_java_says_so(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    assert run(["run", str(Path(__file__).parent.parent / "examples" / "demo.toml")]) == 2
+    assert "Spark needs Java 17 or newer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "run", "bench core", "bench spark"])
 def test_every_command_has_help_with_an_example(capsys, command):
     assert run([*command.split(), "--help"]) == 0
     assert f"Example: penstock {command}" in capsys.readouterr().out

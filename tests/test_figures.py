@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.core.budget import Budget
 from penstock.experiments import demo, figures
+from penstock.spark.recipe import read_recipe
 
 ROWS = [
     {"policy": policy, "memory": memory, "recall": recall}
@@ -122,9 +123,33 @@ def test_recall_by_memory_has_a_panel_per_measure():
         figures.recall_by_memory([])
 
 
-def test_the_picture_of_the_demo_holds_both_charts(tmp_path):
-    found = demo.play(demo.streams(seed=2, ticks=60), window=30)
+SHORT = {
+    "sources.shop.ticks": 120,
+    "sources.shop.ticks_per_batch": 40,
+    "sources.shop.rate": [3, 1],
+    "sources.shop.keys": 40,
+    "join.memory": 60,
+}
+
+
+def test_the_picture_of_the_demo_shows_recall_memory_and_batches(tmp_path):
+    recipe = read_recipe(demo.SAMPLE, SHORT)
+    simulated = demo.compare(recipe, None)
+    assert len(demo.chart(simulated).to_dict()["vconcat"]) == 2
+    second = 1_000_000
+    start = recipe.sources["shop"]["start"]
+    batches = [demo.Batch(start + at * second, start + (at + 40) * second, 160, 120) for at in (0, 40, 80)]
+    found = replace(simulated, batches=batches)
     chart = demo.chart(found)
-    assert len(chart.to_dict()["vconcat"]) == 2
+    assert len(chart.to_dict()["vconcat"]) == 3
     figures.save(chart, Path(tmp_path) / "demo.svg")
-    assert "The same join in a tenth of the memory" in (tmp_path / "demo.svg").read_text()
+    text = (tmp_path / "demo.svg").read_text()
+    assert all(words in text for words in ("of the memory, prob keeps", "fifo, same memory", "budget: 60", "time (UTC)", "arrived"))
+
+
+def test_recall_over_time_counts_every_output_once():
+    found = demo.compare(read_recipe(demo.SAMPLE, SHORT), None)
+    shares = found.over_time(found.run)
+    assert len(shares) == 3 and all(0 <= share <= 1 for _, share in shares)
+    assert [share for _, share in found.over_time(found.whole)] == [1.0, 1.0, 1.0]
+    assert found.whole.n_output == len(found.whole.outputs) and found.run.most <= 60

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import bench, demo, generate, policies, simulate
-from penstock.cli.output import complain
+from penstock.cli import run as pipelines
+from penstock.cli.output import Stopped, complain
 from penstock.core.errors import PenstockError
 
 _INTERRUPTED = 130
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for group in (simulate, generate, policies, demo, bench):
+for group in (demo, pipelines, simulate, generate, policies, bench):
     group.register(app)
 
 
@@ -46,6 +47,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except PenstockError as error:
         return complain(str(error))
+    except Stopped:
+        return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone, as in `penstock policies | head -1`; without this, Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

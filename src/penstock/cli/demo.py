@@ -1,83 +1,117 @@
-"""`penstock demo`: the same join with less and less memory, in under a minute."""
+"""`penstock demo`: the sample pipeline through Spark, compared with the exact join and with dropping the oldest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import Bar, Files, FormatOption, print_json, print_table, share, wants_json
+from penstock.cli.output import Files, FormatOption, note, number, print_json, print_table, share, wants_json
+from penstock.cli.run import changes, read, watch
 from penstock.cli.texts import integer
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.experiments.demo import Demo
+    from penstock.experiments.demo import Demo, Played
+    from penstock.spark.recipe import Recipe
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(epilog="Example: penstock demo --out demo-out --seed 7")(demo)
+    app.command(epilog="Example: penstock demo --out demo-out --set join.policy=life")(demo)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the picture goes.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where rows and picture go; what a demo left there is replaced.")] = Path(
+        "demo-out"
+    ),
     seed: Annotated[str, typer.Option(metavar="N", help="Another seed gives other streams.")] = "0",
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key of the pipeline, as in penstock run.", show_default=False),
+    ] = None,
     form: FormatOption = "table",
 ) -> None:
-    """Join two skewed, bursty streams in a fraction of the memory, and see what each policy keeps of the result."""
+    """Join two skewed, bursty streams on Spark in a tenth of the memory, and see how much of the exact result comes out.
+
+    It runs examples/demo.toml. Without Java the simulator plays the same rows.
+    """
     as_json = wants_json(form)
-    chosen = integer(seed, "--seed", least=0)
+    replaced = {"sink.path": str(out / "joined"), "sink.checkpoint": str(out / "checkpoint")}
+    replaced |= {"sources.shop.seed": integer(seed, "--seed", least=0)} | changes(change or ())
     if out.exists() and not out.is_dir():
         raise PenstockError(f"--out must be a folder, got the file {str(out)!r}")
-    out.mkdir(parents=True, exist_ok=True)
 
     from penstock.experiments import demo as show
     from penstock.experiments import figures
+    from penstock.spark.java import missing_java
 
-    trace = show.streams(chosen)
-    with Bar(show.n_runs() * len(trace), "loading the engine (compiled on first use, about a minute)") as bar:
-
-        def watch(name: str) -> Callable[[int], None]:
-            def progress(rows: int) -> None:
-                bar.say(name)
-                bar.advance(rows)
-
-            return progress
-
-        found = show.play(trace, seed=chosen, progress=watch)
-        bar.say("drawing")
+    recipe = read(show.SAMPLE, replaced)
+    out.mkdir(parents=True, exist_ok=True)
+    lacking = missing_java()
+    if lacking:
+        note(f"{lacking}; until then the simulator plays the same rows, without Spark")
+        found = show.compare(recipe, None)
+    else:
+        found = show.compare(recipe, *show.on_spark(recipe, _run(recipe, quiet=as_json)))
+    with Files() as files:
         picture = show.chart(found)
-        with Files() as files:
-            for name in ("demo.png", "demo.html"):
-                figures.save(picture, files.new(out / name))
+        for name in ("demo.png", "demo.html"):
+            figures.save(picture, files.new(out / name))
     if as_json:
-        print_json({"pictures": [str(out / "demo.png"), str(out / "demo.html")], "points": [asdict(p) for p in found.points]})
+        print_json(_record(found) | {"pictures": [str(out / "demo.png"), str(out / "demo.html")]})
         return
     _tell(found)
     typer.echo(f" picture: {out / 'demo.png'}, with tooltips: {out / 'demo.html'}")
 
 
-def _tell(found: Demo) -> None:
-    from penstock.experiments import demo as show
+def _run(recipe: Recipe, *, quiet: bool) -> Sequence[dict[str, Any]]:
+    """The pipeline from its beginning to its end."""
+    _clear(Path(recipe.sink["path"]), "_spark_metadata")
+    _clear(Path(recipe.sink["checkpoint"]), "metadata")
 
-    counts = [int((found.trace.stream == place).sum()) for place in range(2)]
-    typer.echo(
-        f"\n {counts[0]:,} views and {counts[1]:,} orders, joined by product within {found.window:,} ticks.\n"
-        f" The exact join makes {found.whole.n_output:,} outputs and holds up to {found.whole.peak_memory:,} tuples.\n"
+    from penstock.spark import pipeline
+
+    if not quiet:
+        typer.echo(" starting Spark")
+    return watch(recipe, pipeline.open_session(recipe), quiet=quiet)
+
+
+def _clear(folder: Path, sign: str) -> None:
+    """Remove what an earlier run of Spark has left, and nothing else."""
+    if not folder.exists():
+        return
+    if not (folder / sign).exists() and any(folder.iterdir()):
+        raise PenstockError(
+            f"--out must not hold a {folder.name!r} that is not of a demo, got {str(folder)!r}; remove it or choose another place"
+        )
+    shutil.rmtree(folder)
+
+
+def _ways(found: Demo) -> list[Played]:
+    """Best first, as they should come out."""
+    return [found.whole, found.run, *found.rivals]
+
+
+def _record(found: Demo) -> dict[str, Any]:
+    ways = [
+        {"name": one.name, "n_output": one.n_output, "recall": found.recall(one), "n_shed": one.n_shed, "most_held": one.most}
+        for one in _ways(found)
+    ]
+    return {"n_input": found.n_input, "memory": found.memory, "batches": len(found.batches), "runs": ways}
+
+
+def _tell(found: Demo) -> None:
+    rows = [[one.name, number(one.n_output), share(found.recall(one), 1), number(one.n_shed), number(one.most)] for one in _ways(found)]
+    part = share(found.memory, found.whole.most)
+    print_table(
+        ["", "joined rows", "of exact", "shed", "most held"],
+        rows,
+        title=f"{found.n_input:,} rows joined in a memory of {found.memory:,}, {part} of what the exact join takes",
+        caption="Exact and fifo: the simulator on the same rows." if found.batches else "All by the simulator, in one piece.",
     )
-    tables = {
-        "outputs": "What remains of the outputs in 5, 10, 20 and 50 % of that memory",
-        "value": "What remains of the value, when rare products matter up to 100 times more",
-    }
-    for measure, title in tables.items():
-        rows = [[p, *(share(found.recall(measure, p, part), 1) for part in show.SHARES)] for p in found.ranked(measure)]
-        print_table(["policy", *(f"{100 * part:.0f} %" for part in show.SHARES)], rows, title=title)
-    best = found.ranked("outputs")[0]
-    kept, oldest = (found.recall("outputs", policy, show.TENTH) for policy in (best, "fifo"))
-    typer.echo(
-        f" In a tenth of the memory, dropping the oldest (fifo) keeps {100 * oldest:.0f} % of the result;"
-        f" choosing what to keep ({best}) keeps {100 * kept:.0f} %."
-    )
+    kept, oldest = (f"{100 * found.recall(one):.0f} %" for one in (found.run, found.rivals[0]))
+    typer.echo(f" Dropping the oldest keeps {oldest} of the result; {found.run.policy} keeps {kept}.")

@@ -30,6 +30,10 @@ _WIDE = 160  # columns of a table that goes to a file or a pipe
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="A table for people, or JSON for programs.")]
 
 
+class Stopped(Exception):  # noqa: N818
+    """The user has stopped a run in good order, and has been told."""
+
+
 def wants_json(form: str) -> bool:
     """Whether `--format` asks for JSON.
 
@@ -52,14 +56,15 @@ def note(message: str) -> None:
 
 def print_json(data: Any) -> None:
     """Print data for a program; a number that JSON does not have, such as a sum that overflowed, is null."""
-    print(json.dumps(_finite(data), indent=2, allow_nan=False))
+    print(json.dumps(finite(data), indent=2, allow_nan=False))
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """The same data with null for every number that JSON does not have."""
     if isinstance(data, Mapping):
-        return {name: _finite(value) for name, value in data.items()}
+        return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

@@ -1,151 +1,152 @@
-"""The demonstration: one join, less and less memory, one policy after another."""
+"""The demonstration: the sample pipeline through Spark, then the same rows through the simulator, exactly and under a rival."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from penstock.core.budget import Budget
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+
 from penstock.core.engine import Keep
 from penstock.core.run import JoinRun
-from penstock.core.trace import Trace
-from penstock.generate import generate
+from penstock.core.trace import Ints, Trace
+from penstock.generate import with_times
 from penstock.simulate import exact, simulate
+from penstock.spark.recipe import Recipe
 
-SHARES = (0.05, 0.1, 0.2, 0.5)
-"""Memory, as shares of what the exact join holds."""
-TENTH = 0.1
-BY_COUNT = ("elife", "prob", "life", "rand", "fifo")
-BY_VALUE = ("prob", "simp", "simpprob", "dimpprob", "dgl", "fifo")
-DRAWN = ("fifo", "prob")
-"""The policies whose memory is drawn over time, beside that of the exact join."""
+SAMPLE = Path(__file__).with_name("demo.toml")
+SOURCE = "shop"
 
 
 @dataclass(frozen=True)
-class Point:
-    """One run: how much of the exact result a policy keeps in a share of the memory."""
+class Played:
+    """One way to play the join: what came out, and what it held."""
 
-    measure: str  # "outputs" or "value"
+    name: str
     policy: str
-    memory: float
-    recall: float
+    n_output: int
+    n_shed: int
+    most: int  # tuples held
+    outputs: Ints  # the time of each joined row
+    held: Ints  # rows (time, tuples held)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch on Spark: from when to when, what arrived in it and what it shed."""
+
+    begin: int
+    end: int
+    arrived: int
+    shed: int
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found."""
+    """What the demonstration found; times are microseconds since 1970."""
 
-    trace: Trace
-    window: int
-    whole: JoinRun
-    points: list[Point]
-    drawn: list[JoinRun]
-    budget: Budget
+    n_input: int
+    memory: int
+    stretch: int  # the length of a batch
+    bursts: list[tuple[int, int]]
+    whole: Played
+    run: Played
+    rivals: list[Played]
+    batches: list[Batch]
 
-    def ranked(self, measure: str) -> list[str]:
-        """The policies, the one that keeps most in a tenth of the memory first."""
-        mine = [point for point in self.points if point.measure == measure and point.memory == TENTH]
-        return [point.policy for point in sorted(mine, key=lambda point: -point.recall)]
+    def recall(self, one: Played) -> float:
+        """The share of the exact result."""
+        return one.n_output / self.whole.n_output if self.whole.n_output else 1.0
 
-    def recall(self, measure: str, policy: str, memory: float) -> float:
-        """The recall of one of the points."""
-        return next(p.recall for p in self.points if (p.measure, p.policy, p.memory) == (measure, policy, memory))
-
-
-def streams(seed: int = 0, ticks: int = 10_000) -> Trace:
-    """Two streams with skewed keys, three views to an order, bursts of five times the rate; rare keys are important.
-
-    >>> trace = streams(ticks=100)
-    >>> len(trace), trace.streams
-    (400, ('views', 'orders'))
-    """
-    return generate(
-        ticks,
-        streams=("views", "orders"),
-        keys=2000,
-        skew=1.0,
-        rate=(3.0, 1.0),
-        burst="2500:250:5",
-        importance="rare",
-        seed=seed,
-    )
+    def over_time(self, one: Played) -> list[tuple[int, float]]:
+        """The share of the exact result in each stretch of time, by its middle."""
+        first, last = int(self.whole.held[0, 0]), int(self.whole.held[-1, 0])
+        edges = np.arange(first, last + self.stretch + 1, self.stretch)
+        mine, all_ = (np.histogram(played.outputs, edges)[0] for played in (one, self.whole))
+        return [(int(at) + self.stretch // 2, float(m / a)) for at, m, a in zip(edges[:-1], mine, all_, strict=True) if a]
 
 
-def n_runs() -> int:
-    """How many times the trace is played."""
-    return 2 + len(SHARES) * (len(BY_COUNT) + len(BY_VALUE))
+RIVALS: Mapping[str, Callable[[Trace, Recipe], Played]] = {
+    "fifo, same memory": lambda trace, recipe: simulated(trace, recipe, "fifo", "fifo, same memory"),
+}
+"""What the run is compared with, beside the exact result: by the name in the table, a way to play the same rows."""
 
 
-def play(trace: Trace, *, window: int = 1000, seed: int = 0, progress: Callable[[str], Callable[[int], object]] | None = None) -> Demo:
-    """Play the trace exactly, then under each policy in each share of the memory.
-
-    >>> demo = play(streams(ticks=100), window=50)
-    >>> demo.whole.n_output, len(demo.points)
-    (3, 44)
-    """
-
-    def watch(name: str) -> Callable[[int], object] | None:
-        return progress(name) if progress else None
-
-    points: list[Point] = []
-    drawn: dict[str, JoinRun] = {}
-    whole = {
-        name: exact(trace, window=window, objective=name, keep=Keep(series=True), progress=watch("exact")) for name in ("count", "min")
-    }
-    most = whole["count"].peak_memory
-    for share, policy, objective in _plan():
-        keep = Keep(series=objective == "count" and share == TENTH and policy in DRAWN)
-        options: dict[str, Any] = {
-            "memory": max(2, round(most * share)),
-            "policy": policy,
-            "objective": objective,
-            "seed": seed,
-        }
-        run = simulate(trace, window=window, keep=keep, progress=watch(f"{policy} in {share:.0%} of the memory"), **options)
-        if keep.series:
-            drawn[policy] = run
-        recall = run.value / whole[objective].value if whole[objective].value else 1.0
-        points.append(Point("outputs" if objective == "count" else "value", policy, share, recall))
-    budget = Budget.parse(max(2, round(most * TENTH)), trace.streams)
-    return Demo(
-        trace,
-        window,
-        whole["count"],
-        points,
-        [replace(whole["count"], policy="exact"), *(drawn[p] for p in DRAWN)],
-        budget,
-    )
+def rows(recipe: Recipe) -> Trace:
+    """The rows that the generator of the sample makes, all at once."""
+    source = recipe.sources[SOURCE]
+    table = recipe.generator(SOURCE).arrivals(0, source["ticks"] + source["disorder"], source["ticks"])
+    return Trace(with_times(table, source["start"], source["tick"]), streams=tuple(recipe.streams))
 
 
-def chart(demo: Demo) -> Any:
-    """The picture: recall against memory, and who holds the memory when there is a tenth of it."""
-    from penstock.experiments import figures
-
-    names = {"outputs": "share of the outputs", "value": "share of the value"}
-    ends = [Point(measure, policy, 1.0, 1.0) for measure, policy in dict.fromkeys((p.measure, p.policy) for p in demo.points)]
-    rows = [vars(point) | {"measure": names[point.measure]} for point in demo.points + ends]
-    best = demo.ranked("outputs")[0]
-    kept, oldest = (demo.recall("outputs", policy, TENTH) for policy in (best, "fifo"))
-    upper = figures.recall_by_memory(
-        rows,
-        title=f"The same join in a tenth of the memory: dropping the oldest keeps {oldest:.0%} of the result, {best} keeps {kept:.0%}",
-        subtitle=f"{len(demo.trace):,} tuples, window {demo.window:,} ticks; the exact join holds up to "
-        f"{demo.whole.peak_memory:,} tuples and makes {demo.whole.n_output:,} outputs. "
-        "Left: every output counts 1. Right: an output counts its lesser importance, 1 to 100.",
-    )
-    lower = figures.memory_over_time(
-        demo.drawn,
-        budget=demo.budget,
-        title="Who holds the memory: the exact join takes what it needs, a budget is kept",
-        width=956,
-    )
-    return figures.together(upper, lower)
+def compare(recipe: Recipe, run: Played | None, batches: Sequence[Batch] = ()) -> Demo:
+    """Play the rows of the sample exactly and under each rival; without a run on Spark, the simulator makes that one too."""
+    trace = rows(recipe)
+    source = recipe.sources[SOURCE]
+    stretch = source["tick"] * (source["ticks_per_batch"] or max(1, source["ticks"] // 20))
+    whole = _played(exact(trace, window=_windows(recipe), keep=Keep(outputs=True, series=True)), "exact")
+    if run is None:
+        run = simulated(trace, recipe, recipe.join["policy"] or "prob", "simulated")
+        run = replace(run, name=f"{run.policy}, simulated")
+    rivals = [play(trace, recipe) for play in RIVALS.values()]
+    period, length, _ = recipe.generator(SOURCE).burst
+    starts = range(period - length, source["ticks"], period) if length else ()
+    bursts = [(source["start"] + at * source["tick"], source["start"] + (at + length) * source["tick"]) for at in starts]
+    return Demo(len(trace), recipe.join["memory"], stretch, bursts, whole, run, rivals, list(batches))
 
 
-def _plan() -> Iterator[tuple[float, str, str]]:
-    for share in SHARES:
-        for policy in BY_COUNT:
-            yield share, policy, "count"
-        for policy in BY_VALUE:
-            yield share, policy, "min"
+def simulated(trace: Trace, recipe: Recipe, policy: str, name: str) -> Played:
+    """The join of the sample in one piece, without Spark, in the same memory."""
+    options: dict[str, Any] = {"stats": recipe.join["stats"] or "decayed", "seed": recipe.join["seed"] or 0}
+    keep = Keep(outputs=True, series=True)
+    return _played(simulate(trace, window=_windows(recipe), memory=recipe.join["memory"], policy=policy, keep=keep, **options), name)
+
+
+def on_spark(recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> tuple[Played, list[Batch]]:
+    """What a run on Spark left behind: its joined rows in Parquet, and the events of its batches."""
+    policy = recipe.join["policy"] or "prob"
+    source = recipe.sources[SOURCE]
+    ends = [source["start"] + _tick(event) * source["tick"] for event in events]
+    begins = [source["start"], *ends][: len(ends)]
+    batches = [
+        Batch(begin, end, int(event["n_input"]), int(event["n_shed"])) for begin, end, event in zip(begins, ends, events, strict=True)
+    ]
+    held = np.array([(end, event["retained_rows"]) for end, event in zip(ends, events, strict=True)], dtype=np.int64)
+    times = joined_times(recipe)
+    shed = sum(batch.shed for batch in batches)
+    return Played(f"{policy}, this run", policy, len(times), shed, int(held[:, 1].max()), times, held), batches
+
+
+def joined_times(recipe: Recipe) -> Ints:
+    """The time of each joined row in the sink: that of its latest member."""
+    columns = [f"{name}_{stream['time']}" for name, stream in recipe.streams.items()]
+    table = pyarrow.dataset.dataset(recipe.sink["path"], format="parquet").to_table(columns)
+    times = [np.asarray(table[column].cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())) for column in columns]
+    return np.maximum.reduce(times)
+
+
+def chart(found: Demo) -> Any:
+    """The picture: recall, memory and shedding over event time."""
+    from penstock.experiments.timeline import timeline
+
+    return timeline(found)
+
+
+def _played(run: JoinRun, name: str) -> Played:
+    assert run.outputs is not None and run.series is not None
+    held = np.column_stack([run.series[:, 0], run.series[:, 1:].sum(axis=1)])
+    return Played(name, run.policy, run.n_output, run.n_shed, run.peak_memory, run.outputs[:, 0], held)
+
+
+def _windows(recipe: Recipe) -> dict[str, Any]:
+    return {name: stream["window"] for name, stream in recipe.streams.items()}
+
+
+def _tick(event: Mapping[str, Any]) -> int:
+    """How far a batch has come: the offset of the generator."""
+    return int(json.loads(event["offsets"][0])["tick"])

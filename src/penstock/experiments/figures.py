@@ -20,24 +20,24 @@ MOST_POINTS = 2000
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 _STREAMS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_POLICIES = {
+POLICY_COLOURS = {
     "fifo": "#666666", "rand": "#B5B5B5", "prob": "#0072B2", "life": "#56B4E9", "elife": "#D55E00",
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
 }  # fmt: skip
-_INK, _PALE, _GREY = "#333333", "#E6E6E6", "#666666"
+INK, PALE, GREY = "#333333", "#E6E6E6", "#666666"
 _CLOCK = {"milliseconds": ".%L s", "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "date": "%d %b", "month": "%b %Y"}
-_PLAIN = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelColor": _INK, "titleColor": _INK}
+_PLAIN = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelColor": INK, "titleColor": INK}
 _LOOK: dict[str, Any] = {
     "font": "Liberation Sans, Arial, Helvetica, sans-serif",
     "background": "white",
     "padding": 18,
     "view": {"stroke": None},
-    "axis": {**_PLAIN, "titlePadding": 8, "gridColor": _PALE, "domainColor": "#999999", "tickColor": "#999999"},
+    "axis": {**_PLAIN, "titlePadding": 8, "gridColor": PALE, "domainColor": "#999999", "tickColor": "#999999"},
     "axisLeft": {"minExtent": 50},  # plots and titles of stacked charts begin at one line
     "legend": {**_PLAIN, "symbolStrokeWidth": 2.5, "symbolSize": 110},
     "title": {
-        "anchor": "start", "offset": 10, "color": _INK, "fontSize": 18,
-        "subtitleColor": _GREY, "subtitleFontSize": 12, "subtitlePadding": 4,
+        "anchor": "start", "offset": 10, "color": INK, "fontSize": 18,
+        "subtitleColor": GREY, "subtitleFontSize": 12, "subtitlePadding": 4,
     },
 }  # fmt: skip
 
@@ -71,7 +71,7 @@ def memory_over_time(
     dashes = f"; dashed: the budget{f', {budget.most:,} tuples' if len(budget.times) == 1 else ''}" if budget else ""
     head = alt.TitleParams(title, subtitle=f"tuples in memory after each instant, by stream{dashes}", offset=14)
     chart = alt.vconcat(*panels, spacing=12).properties(title=head)
-    return _styled(chart.resolve_scale(x="shared", y="independent", color="shared"))
+    return styled(chart.resolve_scale(x="shared", y="independent", color="shared"))
 
 
 def recall_by_memory(
@@ -96,8 +96,8 @@ def recall_by_memory(
     panels = [_curves([row for row in rows if str(row.get("measure", "")) == m], m, width) for m in measures]
     head = alt.TitleParams(title, subtitle=subtitle) if subtitle else alt.TitleParams(title)
     if len(panels) == 1:
-        return _styled(panels[0].properties(title=head))
-    return _styled(alt.hconcat(*panels, spacing=36).resolve_scale(color="independent").properties(title=head))
+        return styled(panels[0].properties(title=head))
+    return styled(alt.hconcat(*panels, spacing=36).resolve_scale(color="independent").properties(title=head))
 
 
 def together(*charts: alt.TopLevelMixin) -> alt.TopLevelMixin:
@@ -105,7 +105,7 @@ def together(*charts: alt.TopLevelMixin) -> alt.TopLevelMixin:
     parts: list[Any] = copy.deepcopy(list(charts))
     for part in parts:
         part.config = alt.Undefined  # the look belongs to the whole
-    return _styled(alt.vconcat(*parts, spacing=40).resolve_scale(color="independent"))
+    return styled(alt.vconcat(*parts, spacing=40).resolve_scale(color="independent"))
 
 
 def save(chart: alt.TopLevelMixin, path: Path) -> None:
@@ -152,7 +152,7 @@ def _panel(run: JoinRun, budget: Budget | None, timestamps: bool, width: int, la
         alt.Chart(alt.InlineData(values=held))
         .mark_area(interpolate="step-after", opacity=0.9, line=False)
         .encode(
-            x=_time_axis(timestamps, last),
+            x=time_axis(timestamps, last),
             y=alt.Y(
                 "tuples:Q",
                 title="tuples in memory",
@@ -171,15 +171,15 @@ def _panel(run: JoinRun, budget: Budget | None, timestamps: bool, width: int, la
     layers: list[Any] = [area]
     if budget is not None:
         limit = [{"time": at / 1000 if timestamps else at, "budget": cap} for at, cap in _limits(budget, series[:, 0])]
-        line = alt.Chart(alt.InlineData(values=limit)).encode(x=_time_axis(timestamps, last), y="budget:Q")
+        line = alt.Chart(alt.InlineData(values=limit)).encode(x=time_axis(timestamps, last), y="budget:Q")
         layers.append(line.mark_line(interpolate="step-after", color="white", strokeWidth=2.4, opacity=0.7))
-        layers.append(line.mark_line(interpolate="step-after", color=_INK, strokeWidth=1.6, strokeDash=[5, 3]))
+        layers.append(line.mark_line(interpolate="step-after", color=INK, strokeWidth=1.6, strokeDash=[5, 3]))
     shed = f"{run.n_shed:,} tuples shed" if run.n_shed else "nothing shed"
     name = alt.TitleParams(f"{run.policy}: {run.n_output:,} outputs, {shed}", fontSize=13, offset=6)
     return alt.layer(*layers).properties(width=width, height=130, title=name)
 
 
-def _time_axis(timestamps: bool, last: bool) -> alt.X:
+def time_axis(timestamps: bool, last: bool) -> alt.X:
     """The axis of time; only the last panel names it."""
     shown: dict[str, Any] = {"labels": last, "ticks": last, "grid": False}
     if timestamps:
@@ -204,9 +204,9 @@ def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> Any:
     ranked = sorted((row for row in rows if row["memory"] == least), key=lambda row: -row["recall"])
     policies = list(dict.fromkeys([row["policy"] for row in ranked] + [row["policy"] for row in rows]))
     sizes = sorted({row["memory"] for row in rows})
-    known = {_POLICIES[policy] for policy in policies if policy in _POLICIES}
-    spare = iter(_cycle([colour for colour in _POLICIES.values() if colour not in known] or [_INK], len(policies)))
-    colours = [_POLICIES.get(policy) or next(spare) for policy in policies]
+    known = {POLICY_COLOURS[policy] for policy in policies if policy in POLICY_COLOURS}
+    spare = iter(_cycle([colour for colour in POLICY_COLOURS.values() if colour not in known] or [INK], len(policies)))
+    colours = [POLICY_COLOURS.get(policy) or next(spare) for policy in policies]
     base = alt.Chart(alt.InlineData(values=[dict(row) for row in rows])).encode(
         x=alt.X(
             "memory:Q",
@@ -232,5 +232,6 @@ def _cycle(colours: Sequence[str], count: int) -> list[str]:
     return [colours[number % len(colours)] for number in range(count)]
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """The chart in the look of all our charts."""
     return chart.configure(**_LOOK)

@@ -1,0 +1,140 @@
+"""`penstock run`: a pipeline from a file, with a live line while it runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.live import Live
+from penstock.cli.output import FormatOption, Stopped, complain, finite, note, number, wants_json
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.spark.recipe import Recipe
+
+_COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(epilog="Example: penstock run examples/demo.toml --set join.memory=2000")(run)
+
+
+def run(
+    pipeline: Annotated[
+        Path, typer.Argument(metavar="PIPELINE.toml", help="What to join; docs/pipelines.md has every key.", show_default=False)
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Only look for mistakes in the file; Spark is not started.")] = False,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another value for a key of the file, such as join.memory=2000.", show_default=False
+        ),
+    ] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Run the streaming join that a file describes: sources, streams, join, sink.
+
+    A live line shows rows per second, memory against budget, recall and what was shed; --format json prints an object per batch instead.
+    Ctrl-C stops the query; started again, it goes on from its checkpoint.
+    """
+    as_json = wants_json(form)
+    recipe = read(pipeline, changes(change or ()))
+    if check:
+        streams = ", ".join(recipe.streams)
+        typer.echo(f"{pipeline}: no mistakes; it joins {streams} and writes to {recipe.sink['kind']}")
+        return
+
+    from penstock.spark import pipeline as on_spark
+
+    spark = on_spark.open_session(recipe)
+    events = watch(recipe, spark, as_json=as_json)
+    if recipe.sink["kind"] == "memory" and not as_json:
+        spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
+    if not as_json:
+        typer.echo(_summary(recipe, events))
+
+
+def _summary(recipe: Recipe, events: Sequence[dict[str, Any]]) -> str:
+    if not events:
+        kept = recipe.sink["checkpoint"]
+        return f"nothing new in the sources{f' since the checkpoint in {kept}' if kept else ''}"
+    counts = " and ".join(f"{number(sum(event.get(name) or 0 for event in events))} {what}" for name, what in _COUNTED.items())
+    place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
+    return f"{len(events)} batches: {counts}{place}"
+
+
+def read(file: Path, replaced: dict[str, Any]) -> Recipe:
+    """The checked pipeline; the mistakes of a wrong one, a line each, and then the end."""
+    from penstock.spark.recipe import RecipeError, read_recipe
+
+    try:
+        return read_recipe(file, replaced)
+    except RecipeError as error:
+        for mistake in error.mistakes:
+            complain(mistake)
+        raise typer.Exit(2) from None
+
+
+def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = False) -> list[dict[str, Any]]:
+    """Run a pipeline to its end, or to Ctrl-C, and show every batch; the events are returned."""
+    from penstock.spark import pipeline as on_spark
+    from penstock.spark.follow import follow
+
+    query = on_spark.start(recipe, on_spark.build(recipe, spark))
+    events: list[dict[str, Any]] = []
+    with _Interrupt() as interrupt, Live(recipe, shown=not (as_json or quiet)) as live:
+        for event in follow(query, recipe.join["name"], lambda: interrupt.came):
+            events.append(event)
+            live.show(event)
+            if as_json:
+                print(json.dumps(finite(event)), flush=True)
+    if interrupt.came:
+        kept = "; run it again to go on from there" if recipe.sink["checkpoint"] else ""
+        note(f"stopped after {len(events)} batch{'' if len(events) == 1 else 'es'}{kept}")
+        raise Stopped
+    return events
+
+
+class _Interrupt:
+    """The first Ctrl-C is a wish, which may be granted between two batches; the second is an interrupt as ever."""
+
+    came = False
+
+    def __enter__(self) -> _Interrupt:
+        # PySpark's own handler would fail the batch at hand. Only the main thread may handle signals.
+        self.before = signal.signal(signal.SIGINT, self._note) if threading.current_thread() is threading.main_thread() else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.came = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def changes(texts: Sequence[str]) -> dict[str, Any]:
+    """The values of `--set`, by key, as TOML reads them; what is no TOML is a text.
+
+    >>> changes(["join.memory=2000", "sink.path=out/here", 'join.on=["a", "b"]'])
+    {'join.memory': 2000, 'sink.path': 'out/here', 'join.on': ['a', 'b']}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise PenstockError(f"--set must read like join.memory=2000, got {text!r}")
+        try:
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = value
+    return found

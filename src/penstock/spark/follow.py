@@ -1,0 +1,65 @@
+"""A running query, batch by batch: what Spark's progress events say, with the metrics of the join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.core.errors import PenstockError
+from penstock.spark.pipeline import first_line
+
+_POLL = 0.2  # seconds
+
+
+def follow(query: StreamingQuery, name: str, stopped: Callable[[], bool] = lambda: False) -> Iterator[dict[str, Any]]:
+    """The events of a query until it ends: `batch`, `time`, `seconds`, `rows_per_second`, `offsets`, then the metrics named `name`.
+
+    Events without rows, such as those of an idle query, are left out. A query that fails raises its error. Once `stopped` says so, the
+    query is stopped, and what it was just doing is left to its next start.
+    """
+    seen = -1
+    running = True
+    while running:
+        running = not _ended(query)
+        if running and stopped():
+            SparkSession.active().sparkContext.setLogLevel("OFF")  # a batch that is cut off says so at length
+            query.stop()
+            return
+        last = query.lastProgress
+        if last is None or last.batchId <= seen:
+            continue
+        for progress in query.recentProgress:
+            metrics = progress.observedMetrics.get(name)
+            if progress.batchId > seen and metrics is not None and metrics["n_input"]:
+                yield _event(progress, metrics.asDict())
+            seen = max(seen, progress.batchId)
+
+
+def _ended(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.awaitTermination(_POLL))  # type: ignore[arg-type]  # it takes parts of a second
+    except StreamingQueryException as error:
+        raise PenstockError(f"the query failed: {_cause(error)}") from error
+
+
+def _event(progress: Any, metrics: dict[str, Any]) -> dict[str, Any]:
+    seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+    rows = metrics.get("n_input")
+    return {
+        "batch": progress.batchId,
+        "time": progress.timestamp,
+        "seconds": seconds,
+        "rows_per_second": rows / seconds if rows is not None and seconds else None,
+        "offsets": [source.endOffset for source in progress.sources],
+    } | metrics
+
+
+def _cause(error: StreamingQueryException) -> str:
+    """The line that says what went wrong: the last error of a Python worker, or else Spark's own first line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    ours = [line for line in lines if "PenstockError: " in line]
+    return ours[-1].partition("PenstockError: ")[2] if ours else first_line(error)

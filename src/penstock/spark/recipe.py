@@ -1,0 +1,277 @@
+"""pipeline.toml, read and checked: all of its mistakes together, each under its key. Needs neither PySpark nor Java.
+
+[spark]            where and how Spark runs
+[sources.NAME]     where rows come from
+[streams.NAME]     rows of a source as a side of the join
+[join]             ps.join
+[sink]             where joined rows go
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.core.errors import PenstockError, choose
+from penstock.core.problem import Problem
+from penstock.generate import Generator
+from penstock.policies.table import open_policy
+from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
+
+SECTIONS = ("spark", "sources", "streams", "join", "sink")
+ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
+"""Keys of [join] that the engine does not know."""
+NOT_FOR_GENERATE = ("kind", "ticks", "tick", "start", "ticks_per_batch", "rows_per_second")
+"""Keys of a generator that are no arguments of `Generator`."""
+
+
+class RecipeError(PenstockError):
+    """A pipeline file with mistakes: one line for each in `mistakes`."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(self.mistakes))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked pipeline: what each section says, durations in microseconds, defaults filled in."""
+
+    file: str
+    spark: dict[str, Any]
+    sources: dict[str, dict[str, Any]]
+    streams: dict[str, dict[str, Any]]
+    join: dict[str, Any]
+    sink: dict[str, Any]
+
+    def generator(self, name: str) -> Generator:
+        """The generator of a source of that kind."""
+        return Generator(**generator_arguments(self.sources[name]))
+
+
+def read_recipe(file: Path | str, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a pipeline file; `changes` replace what stands under dotted keys, such as {"join.memory": 500}."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise PenstockError(f"{str(file)!r} cannot be read: {reason}") from None
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError([f"{file}: {_plain(error)}"]) from None
+    return check_recipe(changed(found, changes or {}), str(file))
+
+
+def check_recipe(found: Mapping[str, Any], file: str = "pipeline.toml") -> Recipe:
+    """A recipe from what a file has, or an error with every mistake in it.
+
+    >>> check_recipe({"sink": {"kind": "consle"}, "jion": {}})
+    Traceback (most recent call last):
+    ...
+    penstock.spark.recipe.RecipeError: pipeline.toml: jion is no section of a pipeline (did you mean 'join'?)
+    pipeline.toml: sources must be at least one table [sources.NAME], got nothing
+    pipeline.toml: streams must be at least two tables [streams.NAME], got nothing
+    pipeline.toml: join must be a table, got nothing
+    pipeline.toml: sink.kind must be one of parquet, json, csv, console, memory, got 'consle' (did you mean 'console'?)
+    """
+    check = _Check()
+    check.names("", found, SECTIONS, "section of a pipeline")
+    spark = check.table("spark", found.get("spark", {}), SPARK)
+    sources = {name: check.kind(f"sources.{name}", got, SOURCES) for name, got in check.many("sources", found, 1, "at least one table")}
+    streams = {name: check.table(f"streams.{name}", got, STREAM) for name, got in check.many("streams", found, 2, "at least two tables")}
+    join = check.table("join", found.get("join"), JOIN)
+    sink = check.kind("sink", found.get("sink"), SINKS)
+    recipe = Recipe(file, spark, sources, streams, join, sink)
+    for rule in (_sources_and_streams, _keys, _generators, _paths):
+        check.mistakes += rule(recipe)
+    if not check.mistakes:
+        check.mistakes += _engine(recipe)
+    if check.mistakes:
+        raise RecipeError(f"{file}: {mistake}" for mistake in check.mistakes)
+    return recipe
+
+
+def changed(found: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file has, with other values under some dotted keys.
+
+    >>> changed({"join": {"memory": 100}}, {"join.memory": 50, "sink.kind": "console"})
+    {'join': {'memory': 50}, 'sink': {'kind': 'console'}}
+    """
+    result = copy.deepcopy(dict(found))
+    for path, value in changes.items():
+        *tables, last = path.split(".")
+        place = result
+        for name in tables:
+            inner = place.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise PenstockError(f"{path} cannot be set: {name} is no table")
+            place = inner
+        place[last] = value
+    return result
+
+
+def generator_arguments(source: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `Generator` in a source of that kind."""
+    return {name: value for name, value in source.items() if name not in NOT_FOR_GENERATE}
+
+
+class _Check:
+    """Reads tables by the catalog and collects what is wrong."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[str] = []
+
+    def names(self, path: str, got: Iterable[str], known: Iterable[str], what: str) -> None:
+        """Refuse names that nobody knows."""
+        known = list(known)
+        for name in got:
+            if name not in known:
+                near = difflib.get_close_matches(name.lower(), known, n=1)
+                hint = f" (did you mean {near[0]!r}?)" if near else f"; there are {', '.join(known)}"
+                self.mistakes.append(f"{path}{'.' if path else ''}{name} is no {what}{hint}")
+
+    def many(self, path: str, found: Mapping[str, Any], least: int, wanted: str) -> list[tuple[str, Any]]:
+        """The tables of a section that has several, by name."""
+        got = found.get(path)
+        if not isinstance(got, dict) or len(got) < least:
+            some = "nothing" if got is None else f"only {', '.join(got) or 'an empty one'}" if isinstance(got, dict) else shown(got)
+            self.mistakes.append(f"{path} must be {wanted} [{path}.NAME], got {some}")
+        tables = list(got.items()) if isinstance(got, dict) else []
+        for name, _ in tables:
+            if not re.fullmatch(r"[A-Za-z_]\w*", name):
+                self.mistakes.append(f"{path} must have names of letters, digits and _, got {shown(name)}")
+        return tables
+
+    def kind(self, path: str, got: Any, kinds: Mapping[str, Mapping[str, Key]]) -> dict[str, Any]:
+        """A table whose `kind` says which keys it has."""
+        if not isinstance(got, dict):
+            self.mistakes.append(f"{path} must be a table, got {'nothing' if got is None else shown(got)}")
+            return {}
+        if "kind" not in got:
+            self.mistakes.append(f"{path}.kind must be one of {', '.join(kinds)}, got nothing")
+            return {}
+        try:
+            kind = choose(f"{path}.kind", got["kind"], kinds)
+        except PenstockError as error:
+            self.mistakes.append(str(error))
+            return {}
+        rest = {name: value for name, value in got.items() if name != "kind"}
+        return {"kind": kind} | self.table(path, rest, kinds[kind], f"key of a {kind} {path.partition('.')[0].removesuffix('s')}")
+
+    def table(self, path: str, got: Any, keys: Mapping[str, Key], what: str = "") -> dict[str, Any]:
+        """The values of a table. A key that is wrong is missing from them."""
+        if not isinstance(got, dict):
+            self.mistakes.append(f"{path} must be a table, got {'nothing' if got is None else shown(got)}")
+            return {}
+        self.names(path, got, keys, what or f"key of [{path.partition('.')[0]}]")
+        values: dict[str, Any] = {}
+        for name, key in keys.items():
+            if name not in got and not key.needed:
+                values[name] = key.default
+                continue
+            try:
+                values[name] = key.read(f"{path}.{name}", got.get(name))
+            except PenstockError as error:
+                self.mistakes.append(str(error).replace("got None", "got nothing"))
+        return values
+
+
+def _sources_and_streams(recipe: Recipe) -> list[str]:
+    """Every stream has a source that is there, and every source is used."""
+    wrong = []
+    for name, stream in recipe.streams.items():
+        source = stream.get("source")
+        if source is not None and source not in recipe.sources:
+            try:
+                choose(f"streams.{name}.source", source, recipe.sources)
+            except PenstockError as error:
+                wrong.append(str(error))
+    used = {stream.get("source") for stream in recipe.streams.values()}
+    return wrong + [
+        f"sources.{name} must be used by a stream, got none with source = {shown(name)}" for name in recipe.sources.keys() - used
+    ]
+
+
+def _keys(recipe: Recipe) -> list[str]:
+    """Every stream knows its key columns, as many as the others."""
+    if "on" not in recipe.join:
+        return []
+    on = recipe.join["on"]
+    keys = {name: stream["key"] or on for name, stream in recipe.streams.items() if "key" in stream}
+    without = [name for name, key in keys.items() if key is None]
+    if without:
+        return [f"join.on must name the key columns, got nothing, and streams.{without[0]} has no key of its own"]
+    if len({len(key) for key in keys.values()}) > 1:
+        counts = ", ".join(f"{len(key)} for {name}" for name, key in keys.items())
+        return [f"join.on must have as many columns as the key of each stream, got {counts}"]
+    return []
+
+
+def _generators(recipe: Recipe) -> list[str]:
+    """What a generator cannot make, and what would never end."""
+    wrong = []
+    for name, source in recipe.sources.items():
+        if source.get("kind") != "generator" or "streams" not in source:
+            continue
+        try:
+            recipe.generator(name)
+        except PenstockError as error:
+            wrong.append(f"sources.{name}.{error}")
+        endless = source.get("ticks", 1) is None
+        if endless and "availableNow" in (recipe.sink.get("trigger") or {}):
+            wrong.append(f'sources.{name}.ticks must be a number of ticks, because sink.trigger is "available now", got nothing')
+        elif endless and source.get("ticks_per_batch", 1) is None and source.get("rows_per_second", 1) is None:
+            wrong.append(f"sources.{name}.rows_per_second or ticks_per_batch must be given where ticks is not, got nothing")
+    return wrong
+
+
+def _paths(recipe: Recipe) -> list[str]:
+    """Local files that are read must be there; no place has two purposes."""
+    wrong = []
+    for name, source in recipe.sources.items():
+        path = source.get("path")
+        if path is not None and not re.search(r"://|[*?\[{]", path) and not Path(path).exists():
+            wrong.append(f"sources.{name}.path must be a file or folder that is there, got {shown(path)}")
+    places = {
+        "sink.path": recipe.sink.get("path"),
+        "sink.checkpoint": recipe.sink.get("checkpoint"),
+        "join.archive": recipe.join.get("archive"),
+    }
+    places |= {
+        f"sources.{name}.path": source.get("path")
+        for name, source in recipe.sources.items()
+        if recipe.sink.get("path") == source.get("path")
+    }
+    seen: dict[str, str] = {}
+    for key, place in places.items():
+        if place is not None and seen.setdefault(place.rstrip("/"), key) != key:
+            wrong.append(f"{key} must be another place than {seen[place.rstrip('/')]}, got {shown(place)}")
+    return wrong
+
+
+def _engine(recipe: Recipe) -> list[str]:
+    """What the engine and the policy refuse."""
+    options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
+    policy = options.pop("policy", "prob")
+    options.setdefault("stats", "decayed")
+    options["window"] = {name: stream["window"] for name, stream in recipe.streams.items()}
+    weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
+    try:
+        open_policy(policy, Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options))
+    except PenstockError as error:
+        said = str(error)
+        known = re.match(r"\w+", said)
+        return [f"join.{said}" if known and known[0] in JOIN else f"join: {said}"]
+    return []
+
+
+def _plain(error: Exception) -> str:
+    said = str(error)
+    return said[:1].lower() + said[1:]
