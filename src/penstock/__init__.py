@@ -16,13 +16,13 @@ from penstock.simulate import exact, simulate
 
 __version__ = "0.1.0"
 
-_ON_SPARK = ("join", "stream")
+_ON_SPARK = {"debt": "settle", "join": "operator", "settle": "settle", "stream": "operator"}
 
 
 def __getattr__(name: str) -> Any:
     """What needs Spark is imported when it is asked for."""
     if name in _ON_SPARK:
-        return getattr(import_module("penstock.spark.operator"), name)
+        return getattr(import_module(f"penstock.spark.{_ON_SPARK[name]}"), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import bench, demo, generate, policies, simulate
+from penstock.cli import bench, demo, generate, policies, settle, simulate
 from penstock.cli.output import complain
 from penstock.core.errors import PenstockError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for group in (simulate, generate, policies, demo, bench):
+for group in (simulate, generate, policies, settle, demo, bench):
     group.register(app)
 
 

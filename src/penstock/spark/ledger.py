@@ -1,0 +1,235 @@
+"""The ledger: what arrived in a shard, and what left it when, one Parquet file per batch and shard. Spark-free.
+
+    <archive>/<name>-<query>/plan.json                                  what settling must know of the join
+                             batches/batch-000000012-shard-0003.parquet what one batch did in one shard
+                             settled/from-000000000.json                what has been settled (see settle.py)
+
+A file is written whole or not at all, and a batch that is played again writes the same file again. In it each stream has row groups
+of its own, and so have the departures, so that a reader of one of them skips the others by their statistics. Our own columns begin
+with an underscore; payload columns have the names that they have in the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.core.errors import PenstockError
+from penstock.spark.store import Store
+
+BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
+    "_batch", "_shard", "_stream", "_row", "_arrived", "_left", "_time", "_key", "_importance",
+)  # fmt: skip
+GONE = -1
+"""The stream of rows that tell of departures."""
+PICKLED = "pickle:"
+"""Before an objective that is a function of the user."""
+BATCH_RUN = "batch-"
+"""Before the id of a run over DataFrames that do not stream: it has no commit log."""
+_VERSION = 1
+_FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
+_READERS = 16  # footers read at the same time
+
+
+@dataclass(frozen=True)
+class LedgerPlan:
+    """All that settling must know of a join.
+
+    >>> sides = (("k", "l_v"), ("r_v",))
+    >>> LedgerPlan("penstock", ("l", "r"), 1, sides, (10, None), None, None, '{"type": "struct", "fields": []}', False).keys
+    1
+    """
+
+    name: str
+    streams: tuple[str, ...]
+    keys: int  # columns of the key; the payload of the first stream begins with them
+    payload: tuple[tuple[str, ...], ...]  # by stream: columns of the result
+    windows: tuple[int | None, ...]  # microseconds; None is unbounded
+    objective: str | None  # a name, "pickle:" and base64 of a function, or None where there is no importance
+    condition: str | None  # SQL over the columns of the result
+    schema: str  # of the result, in Spark's JSON
+    has_importance: bool
+
+    def text(self, query: str) -> str:
+        """As JSON, for people to read too."""
+        return json.dumps({"version": _VERSION, "query": query} | asdict(self) | {"schema": json.loads(self.schema)}, indent=2) + "\n"
+
+    @classmethod
+    def of(cls, text: str | bytes) -> tuple[LedgerPlan, str]:
+        """A plan and its query, from JSON."""
+        facts = json.loads(text)
+        if facts.get("version") != _VERSION:
+            raise PenstockError(f"archive must have a ledger of version {_VERSION}, got version {facts.get('version')!r}")
+        facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
+        facts |= {"payload": tuple(tuple(one) for one in facts["payload"]), "schema": json.dumps(facts["schema"])}
+        return cls(**{field.name: facts[field.name] for field in fields(cls)}), facts["query"]
+
+
+class Ledger:
+    """The ledger of one query, to write."""
+
+    def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str) -> None:
+        self.plan = plan
+        self.store = Store(archive)
+        self.folder = _folder(plan.name, query)
+        there = self.store.read(f"{self.folder}/plan.json")
+        if there is None:
+            self.store.put(f"{self.folder}/plan.json", plan.text(query).encode())
+        else:
+            _check_same(there, plan, query, f"{self.store.given}/{self.folder}")
+
+    def write(self, batch: int, shard: int, arrived: Sequence[pa.Table | None], left: pa.Table) -> None:
+        """Record what a whole batch did in a shard, in place of what an earlier attempt at it recorded.
+
+        * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` where
+          there is one, and the payload.
+        * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
+        """
+        parts = [self._arrivals(stream, table) for stream, table in enumerate(arrived) if table is not None and table.num_rows]
+        if left.num_rows:
+            parts.append({STREAM: _constant(GONE, left.num_rows), ROW: left["row"], LEFT: left["left"]})
+        name = f"{self.folder}/batches/batch-{batch:09}-shard-{shard:04}.parquet"
+        if parts:
+            self.store.put(name, _parquet([{BATCH: _constant(batch, n), SHARD: _constant(shard, n)} | part for n, part in _sized(parts)]))
+        else:
+            self.store.delete(name)
+
+    def _arrivals(self, stream: int, table: pa.Table) -> dict[str, Any]:
+        # A payload column may be called as one of ours: ours come first.
+        def column(name: str, at: int = 0) -> pa.ChunkedArray:
+            return table.column(table.schema.get_all_field_indices(name)[at])
+
+        ours = {STREAM: _constant(stream, table.num_rows), ROW: column("row"), ARRIVED: column("arrived"), TIME: column("time")}
+        ours |= {f"{KEY}{number}": column(f"key{number}") for number in range(self.plan.keys)}
+        if self.plan.has_importance:
+            ours[IMPORTANCE] = column("importance")
+        return ours | {name: column(name, -1) for name in self.plan.payload[stream]}
+
+
+class Page(NamedTuple):
+    """A file of the ledger: what a batch did in a shard."""
+
+    batch: int
+    shard: int
+    name: str
+
+
+Span = tuple[int, int]
+"""The smallest and the largest time of some tuples."""
+
+
+class Pages:
+    """The ledger of one query, to read."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.store, self.folder = store, folder
+        self.plan, self.query = LedgerPlan.of(store.read(f"{folder}/plan.json") or b"{}")
+
+    def all(self) -> list[Page]:
+        """The files that are there, by batch and shard."""
+        found = ((name, _FILE.fullmatch(name)) for name in self.store.names(f"{self.folder}/batches"))
+        return sorted(Page(int(m[1]), int(m[2]), f"{self.folder}/batches/{name}") for name, m in found if m)
+
+    def spans(self, pages: Iterable[Page]) -> dict[int, list[Span | None]]:
+        """By batch, and in it by stream: the times of what arrived, from the footers of the files."""
+        found: dict[int, list[Span | None]] = {}
+        pages = list(pages)
+        with ThreadPoolExecutor(_READERS) as pool:
+            for page, own in zip(pages, pool.map(self._spans, pages), strict=True):
+                known = found.setdefault(page.batch, [None] * len(self.plan.streams))
+                found[page.batch] = [hull(*pair) for pair in zip(known, own, strict=True)]
+        return found
+
+    def _spans(self, page: Page) -> list[Span | None]:
+        out: list[Span | None] = [None] * len(self.plan.streams)
+        with self.store.open(page.name) as file:
+            footer = pq.read_metadata(file)
+        at = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
+        for number in range(footer.num_row_groups if TIME in at else 0):
+            stream, time = (footer.row_group(number).column(at[name]).statistics for name in (STREAM, TIME))
+            if stream.min != GONE:
+                out[stream.min] = hull(out[stream.min], (time.min, time.max))
+        return out
+
+
+def hull(one: Span | None, other: Span | None) -> Span | None:
+    """The span of both.
+
+    >>> hull((3, 5), (4, 9)), hull(None, (1, 2))
+    ((3, 9), (1, 2))
+    """
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def find(archive: str | os.PathLike[str], *, name: str | None = None, query: str | None = None) -> Pages:
+    """The one ledger of an archive, or the one of a join's name or a query's id."""
+    store = Store(archive)
+    if not store.exists():
+        raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no such folder")
+    ledgers = [Pages(store, folder) for folder in store.names() if "plan.json" in store.names(folder)]
+    if not ledgers:
+        raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no ledger is in it")
+    chosen = [one for one in ledgers if name in (None, one.plan.name) and query in (None, one.query)]
+    if len(chosen) == 1:
+        return chosen[0]
+    wanted = " and ".join(f"{what} {value!r}" for what, value in (("name", name), ("query", query)) if value is not None)
+    there = "; ".join(f"name {one.plan.name!r}, query {one.query!r}" for one in chosen or ledgers)
+    if chosen:
+        raise PenstockError(f"name and query must choose one of the {len(chosen)} ledgers in {store.given!r}: {there}")
+    raise PenstockError(f"name and query must be those of a ledger in {store.given!r}, got {wanted}; there: {there}")
+
+
+def _folder(name: str, query: str) -> str:
+    """The folder of a query's ledger: its plan has the names as they are.
+
+    >>> _folder("orders / clicks", "7f-1")
+    'orders-clicks-7f-1'
+    """
+    return "-".join(re.sub("[^A-Za-z0-9._-]+", "-", text).strip("-._") or "join" for text in (name, query))
+
+
+def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
+    """Refuse a plan that is not the one that was written. A function is not compared: its pickle may differ from run to run."""
+    old, owner = LedgerPlan.of(there)
+    for name in ["query", *(field.name for field in fields(LedgerPlan))]:
+        before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
+        if name == "schema":
+            before, now = json.loads(before), json.loads(now)
+        elif name == "objective" and all(str(one).startswith(PICKLED) for one in (before, now)):
+            continue
+        if before != now:
+            raise PenstockError(
+                f"{name} must stay as it is in the ledger {where!r} ({before!r}), got {now!r}; a changed join needs a new checkpoint"
+            )
+
+
+def _constant(value: int, n: int) -> pa.Array:
+    return pa.array(np.full(n, value, dtype=np.int64))
+
+
+def _sized(parts: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    return [(len(part[ROW]), part) for part in parts]
+
+
+def _parquet(parts: list[dict[str, Any]]) -> pa.Buffer:
+    """Columns of several kinds of rows as one file: each kind has its own row groups, in which the columns of the others are null."""
+    kinds = {name: column.type for part in parts for name, column in part.items() if not pa.types.is_null(column.type)}  # no void in Parquet
+    schema = pa.schema(list(kinds.items()))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for part in parts:
+            n = len(part[ROW])
+            columns = [part[name] if name in part else pa.nulls(n, kind) for name, kind in kinds.items()]
+            writer.write_table(pa.table(columns, schema=schema))
+    return sink.getvalue()
