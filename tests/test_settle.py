@@ -58,6 +58,25 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _brisk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Small inputs: planning and compiling would take longer than joining."""
+    options = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    }
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    conf = request.getfixturevalue("spark").conf
+    for name, value in options.items():
+        conf.set(name, value)
+    yield
+    for name in options:
+        conf.unset(name)
+
+
 def shards_of(windows: tuple[int | None, ...], **options: Any) -> list[Shard]:
     """A shard per policy, each with its own budget, disorder and lateness: promises are kept in some and broken in others."""
     out = []
@@ -158,6 +177,20 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     assert ps.debt(tmp_path / "a", checkpoint=log, since=1, through=2, spark=spark) == sum(owed(shards, range(2, 3)).values())
 
 
+def test_sparks_own_checkpoint_is_understood(spark, tmp_path):
+    """The id and the commit log of a query that Spark has run."""
+    spark.range(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id bigint").parquet(str(tmp_path / "in"))
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    shards = shards_of((8, 8))[:2]
+    write(Ledger(tmp_path / "a", plan_of((8, 8)), query.id), shards, range(2))
+    write(Ledger(tmp_path / "a", plan_of((8, 8)), "another"), shards, range(2))
+    assert ps.debt(tmp_path / "a", checkpoint=tmp_path / "c", spark=spark) == sum(owed(shards, range(1)).values())
+    with pytest.raises(ps.PenstockError, match="query must be that of the checkpoint"):
+        ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", query="another", spark=spark)
+
+
 def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, tmp_path, monkeypatch):
     shards = shards_of((8, 8))
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
@@ -166,8 +199,8 @@ def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, 
     ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 1), **options)
     with monkeypatch.context() as patch:
         # Everything is written but the mark.
-        patch.setattr(DataFrame, "count", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr("penstock.spark.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        with pytest.raises(OSError, match="gone"):
             ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
     with pytest.raises(ps.PenstockError, match="to must be .*where a settlement was begun and not finished, got .*elsewhere"):
         ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", to=tmp_path / "elsewhere", spark=spark)

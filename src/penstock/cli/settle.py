@@ -19,7 +19,9 @@ def settle(
     archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)],
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="The query's checkpoint: its commit log says which batches count. Without it, all but the newest."),
+        typer.Option(
+            metavar="DIR", help="The query's checkpoint: its commit log says which batches count. Without it, all but the newest."
+        ),
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="DIR", help="Where to write what is owed, as Parquet, exactly once.")] = None,
     debt: Annotated[bool, typer.Option("--debt", help="Only count what is owed.")] = False,
@@ -32,9 +34,10 @@ def settle(
     if (to is None) != debt:
         raise PenstockError(f"settle takes --to DIR or --debt, got {'both' if debt else 'neither'}")
 
-    from penstock.spark.settle import check, quiet_session, settlement
+    from penstock.spark.session import quiet_session
+    from penstock.spark.settle import ledger_of, settlement
 
-    check(archive, checkpoint, name, query)  # before Spark starts, which takes a while
+    ledger_of(archive, checkpoint, name, query)  # what is wrong with these is said before Spark starts, which takes a while
     done = settlement(archive, checkpoint, name, query, to, spark=quiet_session())
     count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
     ledger = {"name": done.name, "query": done.query}

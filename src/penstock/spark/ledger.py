@@ -75,7 +75,16 @@ class LedgerPlan:
 
 
 class Ledger:
-    """The ledger of one query, to write."""
+    """The ledger of one query, to write.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> plan = LedgerPlan("penstock", ("l", "r"), 1, (("k",), ()), (10, 10), None, None, '{"type": "struct", "fields": []}', False)
+    >>> came = pa.table({"row": [0], "arrived": [1], "time": [5], "key0": ["a"], "k": ["a"]})
+    >>> with TemporaryDirectory() as archive:
+    ...     Ledger(archive, plan, "7f3a").write(12, 3, [came, None], pa.table({"row": [0], "left": [4]}))
+    ...     find(archive).all()
+    [Page(batch=12, shard=3, name='penstock-7f3a/batches/batch-000000012-shard-0003.parquet')]
+    """
 
     def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str) -> None:
         self.plan = plan
@@ -224,7 +233,9 @@ def _sized(parts: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
 
 def _parquet(parts: list[dict[str, Any]]) -> pa.Buffer:
     """Columns of several kinds of rows as one file: each kind has its own row groups, in which the columns of the others are null."""
-    kinds = {name: column.type for part in parts for name, column in part.items() if not pa.types.is_null(column.type)}  # no void in Parquet
+    kinds = {
+        name: column.type for part in parts for name, column in part.items() if not pa.types.is_null(column.type)
+    }  # no void in Parquet
     schema = pa.schema(list(kinds.items()))
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:

@@ -1,8 +1,8 @@
 """Which batches of a ledger may be settled, which have been, and how far back the next settlement must look. Spark-free.
 
-    batch     0   1   2   3   4   5   6
-              settled | to be settled | not committed
-                      since           through
+batch     0   1   2   3   4   5   6
+          settled | to be settled | not committed
+                  since           through
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ import base64
 import json
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, mul
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -95,10 +96,7 @@ def settlement(
     spark: SparkSession | None = None,
 ) -> Settlement:
     """`settle`, with what it did."""
-    own = None if checkpoint is None else query_of(checkpoint)
-    if None not in (own, query) and own != query:
-        raise PenstockError(f"query must be that of the checkpoint ({own}), got {query!r}")
-    pages = find(archive, name=name, query=query if own is None else own)
+    pages = ledger_of(archive, checkpoint, name, query)
     there, known = pages.all(), marks(pages)
     newest = committed(there, pages.query, checkpoint)
     if settled(known) > newest and checkpoint is not None:
@@ -122,12 +120,29 @@ def settlement(
     mark = Mark(since, through, target.url, None, stretches(spans))
     mark.write(pages)
     # Named by where it begins: a second attempt overwrites the first, even if it comes farther.
-    url = f"{target.url}/settlement={pages.folder}-{since + 1:09}"
-    owed.select(*(_column(field.name) for field in _plain(schema))).write.mode("overwrite").parquet(url)
-    frame = _read(spark, _plain(schema), [url])
-    rows = frame.count()
-    Mark(since, through, target.url, rows, mark.stretches).write(pages)
-    return Settlement(_whole(frame, schema), pages.plan.name, pages.query, since + 1, through, target.url, rows)
+    folder = f"settlement={pages.folder}-{since + 1:09}"
+    owed.select(*(_column(field.name) for field in _plain(schema))).write.mode("overwrite").parquet(f"{target.url}/{folder}")
+    rows = _rows(target, folder)
+    replace(mark, rows=rows).write(pages)
+    frame = _whole(_read(spark, _plain(schema), [f"{target.url}/{folder}"]), schema)
+    return Settlement(frame, pages.plan.name, pages.query, since + 1, through, target.url, rows)
+
+
+def ledger_of(archive: Folder, checkpoint: Folder | None = None, name: str | None = None, query: str | None = None) -> Pages:
+    """The ledger to settle from."""
+    own = None if checkpoint is None else query_of(checkpoint)
+    if None not in (own, query) and own != query:
+        raise PenstockError(f"query must be that of the checkpoint ({own}), got {query!r}")
+    return find(archive, name=name, query=query if own is None else own)
+
+
+def _rows(store: Store, folder: str) -> int:
+    """How many rows have been written to a folder."""
+    total = 0
+    for name in store.names(folder):
+        with store.open(f"{folder}/{name}") as file:
+            total += pq.read_metadata(file).num_rows
+    return total
 
 
 def _range(known: list[Mark], newest: int, to: Folder | None, since: int | None, through: int | None) -> tuple[int, int]:
@@ -260,4 +275,4 @@ def _column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-__all__ = ["Settlement", "debt", "settle", "settlement"]
+__all__ = ["Settlement", "debt", "ledger_of", "settle", "settlement"]
