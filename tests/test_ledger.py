@@ -99,7 +99,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
             raise OSError("no space left on device")
 
     monkeypatch.setattr(Store, "_write", half)
-    with pytest.raises(ps.PenstockError, match="archive must be a folder that can be written.*no space left"):
+    with pytest.raises(ps.PenstockError, match=r"archive must be a folder that can be written.*no space left"):
         ledger.write(0, 0, *one_row(a_v=[2]))
     assert the_files(tmp_path) == before
     file = tmp_path / "test-q1" / "batches" / "batch-000000000-shard-0000.parquet"
@@ -112,14 +112,14 @@ def test_an_archive_that_cannot_be_written_is_named(tmp_path):
         Ledger(tmp_path / "file" / "archive", plan_of((8, 8)), "q1")
     ledger = Ledger(tmp_path / "archive", plan_of((8, 8)), "q1")
     (tmp_path / "archive" / "test-q1" / "batches").write_text("in the way")
-    with pytest.raises(ps.PenstockError, match="archive must be a folder that can be written, got .*archive"):
+    with pytest.raises(ps.PenstockError, match=r"archive must be a folder that can be written, got .*archive"):
         ledger.write(0, 0, *one_row())
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_an_archive_without_permission_is_named(tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
-    with pytest.raises(ps.PenstockError, match="archive must be a folder that can be written, got .*locked"):
+    with pytest.raises(ps.PenstockError, match=r"archive must be a folder that can be written, got .*locked"):
         Ledger(tmp_path / "locked", plan_of((8, 8)), "q1")
 
 
@@ -218,7 +218,7 @@ def test_one_of_several_ledgers_must_be_chosen(tmp_path):
         find(tmp_path)
     for name, query in (("one", "q1"), ("two / 2", "q1"), ("one", "q2")):
         Ledger(tmp_path, plan_of((8, 8), name=name), query)
-    with pytest.raises(ps.PenstockError, match="one of the 3 ledgers .*name 'one', query 'q1'; name 'one', query 'q2'; name 'two / 2'"):
+    with pytest.raises(ps.PenstockError, match=r"one of the 3 ledgers .*name 'one', query 'q1'; name 'one', query 'q2'; name 'two / 2'"):
         find(tmp_path)
     with pytest.raises(ps.PenstockError, match="one of the 2 ledgers"):
         find(tmp_path, name="one")
@@ -260,7 +260,7 @@ def test_the_commit_log_says_what_counts(tmp_path):
     checkpoint = a_checkpoint(tmp_path / "c", "q1", range(3, 6))
     assert committed(pages, "q1", checkpoint) == 5 and query_of(checkpoint) == "q1"
     assert committed(pages, "q1", a_checkpoint(tmp_path / "new", "q1", range(0))) == -1
-    with pytest.raises(ps.PenstockError, match="checkpoint must be the checkpoint folder of a query, got .*no query has written there"):
+    with pytest.raises(ps.PenstockError, match=r"checkpoint must be the checkpoint folder of a query, got .*no query has written there"):
         query_of(tmp_path)
 
 

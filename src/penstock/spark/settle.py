@@ -26,8 +26,22 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.core.value import Objective
 from penstock.spark.ledger import (
-    ARRIVED, BATCH, GONE, IMPORTANCE, KEY, LEFT, PICKLED, ROW, SHARD, STREAM, TIME, LedgerPlan, Pages, Span, find,
-)  # fmt: skip
+    ARRIVED,
+    BATCH,
+    GONE,
+    IMPORTANCE,
+    KEY,
+    LEFT,
+    PICKLED,
+    ROW,
+    SHARD,
+    STREAM,
+    TIME,
+    LedgerPlan,
+    Pages,
+    Span,
+    find,
+)
 from penstock.spark.marks import NOTHING, Mark, bounds, committed, marks, query_of, reach, settled, stretches, together
 from penstock.spark.store import Store
 
