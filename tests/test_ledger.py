@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, Page, find
-from penstock.spark.marks import Mark, committed, marks, query_of, reach, settled, stretches
+from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, Page, find, hull
+from penstock.spark.marks import Mark, bounds, committed, marks, query_of, reach, settled, stretches, together
 from penstock.spark.store import Store
 from shards import owed, plan_of, played, tables, write
 from strategies import examples
@@ -289,6 +289,41 @@ def test_only_batches_that_may_match_are_read_again():
     assert reach(done, 5, (None, 8), [None, (50, 60)]) == 0
     assert reach(done, 9, (8, 8), [(50, 60), None]) == 6  # of 6 to 9 nobody knows
     assert reach([], 9, (8, 8), [(50, 60), None]) == 0
+
+
+@examples(2)
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from(((3, 3), (2, 9), (2, 5, 1), (None, 4))),
+    st.integers(0, 15),
+    st.lists(st.integers(0, 7), min_size=1, max_size=3, unique=True),
+)
+def test_no_member_of_what_is_owed_is_left_unread(random, windows, disorder, steps):
+    """Whatever was settled before, and however late tuples come: members are in the batches and between the times that are looked at."""
+    shard = played(random, windows=windows, disorder=disorder, batches=8, rows=50, memory=4, half_life=8.0)
+    spans: dict[int, list[Any]] = {}
+    for one in shard.arrivals:
+        own = spans.setdefault(one.batch, [None] * len(windows))
+        own[one.stream] = hull(own[one.stream], (one.time, one.time))
+    done: list[Mark] = []
+    for through in sorted(steps):
+        since = settled(done)
+        new = {batch: own for batch, own in spans.items() if since < batch <= through}
+        done.append(Mark(since, through, "", 0, stretches(new)))
+    since = settled(done)
+    new_times = together(own for batch, own in spans.items() if batch > since)
+    if not new_times:
+        return
+    begin = reach(done, since, windows, new_times)
+    by_row = {one.row: one for one in shard.arrivals}
+    for batch, rows in shard.exact():
+        if batch > since:
+            members = [by_row[row] for row in rows]
+            assert min(one.batch for one in members) >= begin
+            pivot = next(one for one in members if one.batch > since)
+            for one in members:
+                low, high = bounds(new_times[pivot.stream], windows[pivot.stream], windows[one.stream])
+                assert one is pivot or ((low is None or one.time > low) and (high is None or one.time < high))
 
 
 def test_many_batches_are_described_together():
