@@ -16,7 +16,7 @@ from penstock.simulate import exact, simulate
 
 __version__ = "0.1.0"
 
-_ON_SPARK = {"join": "operator", "stream": "inputs", "progress": "progress"}
+_ON_SPARK = {"debt": "settle", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs"}
 
 
 def __getattr__(name: str) -> Any:

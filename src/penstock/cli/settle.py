@@ -1,0 +1,53 @@
+"""`penstock settle`: write the outputs that a join owes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.core.errors import PenstockError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(epilog="Example: penstock settle archive --checkpoint checkpoint --to settled")(settle)
+
+
+def settle(
+    archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)],
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="The query's checkpoint: its commit log says which batches count. Without it, all but the newest."
+        ),
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Where to write what is owed, as Parquet, exactly once.")] = None,
+    debt: Annotated[bool, typer.Option("--debt", help="Only count what is owed.")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Join what was shed, later: write the outputs that a join owes, those of the exact result that it did not emit."""
+    as_json = wants_json(form)
+    if (to is None) != debt:
+        raise PenstockError(f"settle takes --to DIR or --debt, got {'both' if debt else 'neither'}")
+
+    from penstock.spark.session import quiet_session
+    from penstock.spark.settle import ledger_of, settlement
+
+    ledger_of(archive, checkpoint, name, query)  # what is wrong with these is said before Spark starts, which takes a while
+    done = settlement(archive, checkpoint, name, query, to, spark=quiet_session())
+    count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
+    ledger = {"name": done.name, "query": done.query}
+    batches = {"first_batch": done.first, "last_batch": done.last}
+    where = f"{done.name} ({done.query})"
+    if as_json:
+        print_json(ledger | batches | ({"debt": count} if debt else {"rows": count, "to": done.to or to}))
+    elif done.last < done.first:
+        typer.echo(f"{where}: nothing to settle, no batch from {done.first} on is committed")
+    elif debt:
+        typer.echo(f"{where}: {count:,} outputs are owed, of batches {done.first} to {done.last}")
+    else:
+        typer.echo(f"{where}: {count:,} outputs settled, of batches {done.first} to {done.last}, in {to}")

@@ -1,0 +1,44 @@
+"""A Spark session for commands, which have something better to say than Spark's log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from penstock.core.errors import PenstockError
+
+_OPTIONS: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+
+def quiet_session() -> SparkSession:
+    """The session that there is, or a new one whose log nobody sees."""
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        return there
+    try:
+        with _silence():
+            return SparkSession.builder.appName("penstock").config(map=_OPTIONS).getOrCreate()
+    except (PySparkRuntimeError, OSError) as error:
+        raise PenstockError(f"Spark needs Java 17 or newer, and does not start: install it or set JAVA_HOME ({error})") from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """A process that is started now writes its errors to a file that nobody reads: Java and Spark greet with a dozen lines."""
+    with suppress(OSError, ValueError):  # a notebook's stderr is no file
+        sys.stderr.flush()
+    with TemporaryFile() as nowhere:
+        kept = os.dup(2)
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,335 @@
+"""Settling on Spark: what was emitted and what is settled are together the exact result, each output once."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.core.value import OBJECTIVES, Objective
+from penstock.spark.ledger import Ledger, find
+from penstock.spark.marks import marks
+from shards import Members, Shard, owed, plan_of, played, write
+from strategies import COMPILED
+
+pyspark = pytest.importorskip("pyspark")
+from pyspark import cloudpickle  # noqa: E402
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402, N812
+from pyspark.sql import types as T  # noqa: E402, N812
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
+
+from penstock.spark.settle import _value  # noqa: E402
+
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
+    pytest.mark.skipif(not COMPILED, reason="the traces are long for an engine that is not compiled"),
+]
+
+POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
+BATCHES = 6
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "Europe/Berlin")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _brisk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Small inputs: planning and compiling would take longer than joining."""
+    options = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    }
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    conf = request.getfixturevalue("spark").conf
+    for name, value in options.items():
+        conf.set(name, value)
+    yield
+    for name in options:
+        conf.unset(name)
+
+
+def shards_of(windows: tuple[int | None, ...], **options: Any) -> list[Shard]:
+    """A shard per policy, each with its own budget, disorder and lateness: promises are kept in some and broken in others."""
+    out = []
+    for number, policy in enumerate(POLICIES):
+        if None in windows and policy in ("life", "elife", "dgl"):
+            continue
+        random = Random(f"{windows} {policy}")
+        memory, disorder, lateness = random.randint(len(windows), 9), random.randint(0, 9), random.choice((0, 3, 9))
+        out.append(
+            played(
+                random, windows=windows, number=number, policy=policy, memory=memory, disorder=disorder, lateness=lateness,
+                batches=BATCHES, rows=60, **options,
+            )
+        )  # fmt: skip
+    return out
+
+
+def bag(frame: DataFrame) -> Counter[Members]:
+    """Outputs by the rows of their members."""
+    columns = [name for name in frame.columns if name.endswith("_v")]
+    return Counter(tuple(row) for row in frame.select(*columns).collect())
+
+
+def checkpoint(folder: Path, commits: int, query: str = "q1") -> Path:
+    """The checkpoint of a query that has committed so many batches."""
+    (folder / "commits").mkdir(parents=True, exist_ok=True)
+    (folder / "metadata").write_text(json.dumps({"id": query}))
+    for number in range(max(0, commits - 3), commits):  # Spark forgets old ones
+        (folder / "commits" / str(number)).write_text("v1\n{}")
+    return folder
+
+
+CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
+    "two streams": ((3, 20), {}),
+    "three streams": ((9, 4, 12), {"keys": 3}),
+    "no window": ((None, 6), {"half_life": 8.0}),
+}
+
+
+@pytest.mark.parametrize(("windows", "options"), CASES.values(), ids=CASES)
+def test_emitted_and_settled_are_the_exact_result(spark, tmp_path, windows, options):
+    """At once, and in steps while the query goes on; whatever the policy, the budget, the disorder and the batches."""
+    shards = shards_of(windows, **options)
+    ledger = Ledger(tmp_path / "archive", plan_of(windows), "q1")
+    parts: list[Counter[Members]] = []
+    done = 0
+    for upto in (2, 3, BATCHES):
+        write(ledger, shards, range(done, upto))
+        frame = ps.settle(tmp_path / "archive", checkpoint=checkpoint(tmp_path / "c", upto), to=tmp_path / "to", spark=spark)
+        parts.append(bag(frame))
+        assert parts[-1] == owed(shards, range(done, upto))
+        done = upto
+    everything = owed(shards)
+    assert sum(parts, Counter()) == everything and len(everything) > 100 and max(everything.values()) == 1
+    assert bag(ps.settle(tmp_path / "archive", checkpoint=tmp_path / "c", since=-1, spark=spark)) == everything
+    # What was written is there once, too.
+    assert bag(spark.read.parquet(str(tmp_path / "to"))) == everything
+    again = ps.settle(tmp_path / "archive", checkpoint=tmp_path / "c", to=tmp_path / "to", spark=spark)
+    assert again.columns == frame.columns and again.count() == 0
+    assert [mark.rows for mark in marks(find(tmp_path / "archive"))] == [sum(part.values()) for part in parts]
+
+
+def pickled(function: Any) -> str:
+    return "pickle:" + base64.b64encode(cloudpickle.dumps(function)).decode()
+
+
+def test_values_are_those_of_the_engine(spark):
+    own = lambda imps: imps[0] - 2 * imps[2]  # noqa: E731
+    random = Random(3)
+    rows = [[random.random() * 10 for _ in "abc"] for _ in range(20)]
+    columns = [F.col(name) for name in "abc"]
+    names = {**{name: name for name in OBJECTIVES}, "own": pickled(own)}
+    got = spark.createDataFrame(rows, "a double, b double, c double").select(*(_value(text, columns).alias(n) for n, text in names.items()))
+    for worths, row in zip(rows, got.collect(), strict=True):
+        assert row.asDict() == {name: Objective.parse(own if name == "own" else name).of(worths) for name in names}
+
+
+def test_outputs_have_values_and_meet_the_condition(spark, tmp_path):
+    shards = shards_of((8, 8))
+    worth = {one.row: one.importance for shard in shards for one in shard.arrivals}
+    plan = plan_of((8, 8), objective="sum", condition="b_v % 3 = 0 and value <> 2")
+    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES))
+    got = ps.settle(tmp_path, spark=spark)
+    assert got.columns == ["k", "a_v", "b_v", "value"]
+    wanted = {(a, b): worth[a] + worth[b] for a, b in owed(shards) if b % 3 == 0}
+    assert {(row["a_v"], row["b_v"]): row["value"] for row in got.collect()} == {pair: v for pair, v in wanted.items() if v != 2}
+    assert wanted
+
+
+def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_failed(spark, tmp_path):
+    shards = shards_of((8, 8))
+    ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
+    write(ledger, shards, range(4))
+    # An attempt at batch 3 that failed half way, and had seen something else.
+    write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3])
+    log = checkpoint(tmp_path / "c", 3)
+    assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(3))
+    assert bag(ps.settle(tmp_path / "a", spark=spark)) == owed(shards, range(3))  # batch 3 is the newest
+    with pytest.raises(ps.PenstockError, match="through must be a committed batch, up to 2, got 3"):
+        ps.settle(tmp_path / "a", checkpoint=log, through=3, spark=spark)
+    write(ledger, shards, [3])
+    checkpoint(log, 4)
+    assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(4))
+    assert ps.debt(tmp_path / "a", checkpoint=log, spark=spark) == sum(owed(shards, range(4)).values())
+    assert ps.debt(tmp_path / "a", checkpoint=log, since=1, through=2, spark=spark) == sum(owed(shards, range(2, 3)).values())
+
+
+def test_sparks_own_checkpoint_is_understood(spark, tmp_path):
+    """The id and the commit log of a query that Spark has run."""
+    spark.range(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id bigint").parquet(str(tmp_path / "in"))
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    shards = shards_of((8, 8))[:2]
+    write(Ledger(tmp_path / "a", plan_of((8, 8)), query.id), shards, range(2))
+    write(Ledger(tmp_path / "a", plan_of((8, 8)), "another"), shards, range(2))
+    assert ps.debt(tmp_path / "a", checkpoint=tmp_path / "c", spark=spark) == sum(owed(shards, range(1)).values())
+    with pytest.raises(ps.PenstockError, match="query must be that of the checkpoint"):
+        ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", query="another", spark=spark)
+
+
+def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, tmp_path, monkeypatch):
+    shards = shards_of((8, 8))
+    ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
+    write(ledger, shards, range(5))
+    options = {"to": tmp_path / "to", "spark": spark}
+    ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 1), **options)
+    with monkeypatch.context() as patch:
+        # Everything is written but the mark.
+        patch.setattr("penstock.spark.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        with pytest.raises(OSError, match="gone"):
+            ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
+    with pytest.raises(ps.PenstockError, match=r"to must be .*where a settlement was begun and not finished, got .*elsewhere"):
+        ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", to=tmp_path / "elsewhere", spark=spark)
+    got = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 5), **options)
+    assert bag(got) == owed(shards, range(1, 5))
+    assert bag(spark.read.parquet(str(tmp_path / "to"))) == owed(shards, range(5))
+    shutil.rmtree(tmp_path / "c" / "commits")
+    with pytest.raises(ps.PenstockError, match="checkpoint must have the batches that are settled, up to 4, but it ends with 2"):
+        ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
+    with pytest.raises(ps.PenstockError, match="since cannot be chosen with to"):
+        ps.settle(tmp_path / "a", since=3, **options)
+
+
+def test_old_files_that_cannot_match_are_not_read(spark, tmp_path):
+    """They may be gone: a settled ledger can be cut off behind the windows."""
+    shards = shards_of((8, 8))
+    ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
+    write(ledger, shards, range(BATCHES))
+    for shard in shards:  # the same once more, much later
+        move = 1 + max(one.arrived for one in shard.arrivals)
+        later = [
+            type(one)(one.row + (1 << 30), one.stream, one.time + 10**6, one.key, one.importance, one.batch + BATCHES, one.arrived + move)
+            for one in shard.arrivals
+        ]
+        twin = Shard(shard.number, shard.windows, later, {r + (1 << 30): (at + move, b + BATCHES) for r, (at, b) in shard.left.items()})
+        write(ledger, [twin], range(BATCHES, 2 * BATCHES))
+    first = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", BATCHES), to=tmp_path / "to", spark=spark)
+    assert bag(first) == owed(shards)
+    for file in (tmp_path / "a").rglob("batch-00000000[0-4]-*.parquet"):
+        file.write_text("not Parquet: who reads this, fails")
+    second = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 2 * BATCHES), to=tmp_path / "to", spark=spark)
+    assert bag(second) == Counter({tuple(row + (1 << 30) for row in members): n for members, n in owed(shards).items()})
+
+
+START = dt.datetime(1500, 1, 1, tzinfo=dt.UTC)
+ODD: dict[str, tuple[str, Any]] = {
+    "d": ("decimal(20,3)", Decimal("1.500")),
+    "s": ("struct<a:int,b:array<string>>", {"a": 1, "b": [None, "x"]}),
+    "m": ("map<string,double>", {"x": 1.5}),
+    "z": ("timestamp_ntz", dt.datetime(1500, 1, 1, 12)),
+    "t": ("timestamp", START),
+    "b": ("binary", bytearray(b"\x00\xff")),
+    "i": ("interval day to second", dt.timedelta(days=1, microseconds=1)),
+    "y": ("tinyint", -128),
+    "n": ("string", None),
+    "strange `name`.x": ("date", dt.date(1400, 2, 28)),
+    "void": ("void", None),
+}
+
+
+def test_payload_of_any_type_is_settled_as_it_was(spark, tmp_path):
+    fields = [T.StructField(name, spark.createDataFrame([], f"x {kind}").schema[0].dataType) for name, (kind, _) in ODD.items()]
+    keys = [T.StructField("row", T.LongType()), T.StructField("key0", T.DoubleType())]
+    schema = T.StructType([*keys, *fields, T.StructField("r_v", T.StringType())])
+    plan = plan_of(
+        (8, 8), keys=2, payload=(("row", "key0", *ODD), ("r_v",)), schema=schema.json(), objective=None, has_importance=False,
+    )  # fmt: skip
+    arrow = to_arrow_schema(T.StructType(fields), timezone="UTC")
+    values = {"row": 5, "key0": float("nan")}
+    columns = [[1], [1], [5], [5], [float("nan")], [5], [float("nan")]]
+    names = ["row", "arrived", "time", "key0", "key1", "row", "key0"]
+    arrays = [pa.array(column) for column in columns]
+    for (name, (_, value)), field in zip(ODD.items(), arrow, strict=True):
+        cell = list(value.items()) if name == "m" else bytes(value) if name == "b" else value
+        arrays.append(pa.array([cell], field.type))
+        values[name] = value
+    left_side = pa.Table.from_arrays(arrays, [*names, *ODD])
+    right_side = pa.table({"row": [2], "arrived": [3], "time": [6], "key0": [5], "key1": [float("nan")], "r_v": ["r"]})
+    Ledger(tmp_path / "a", plan, "batch-1").write(0, 0, [left_side, right_side], pa.table({"row": [1], "left": [2]}))
+    for frame in (ps.settle(tmp_path / "a", spark=spark), ps.settle(tmp_path / "a", to=tmp_path / "to", spark=spark)):
+        assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in schema]
+        (row,) = frame.select([c for c in schema.names if "`" not in c and c != "t"]).collect()
+        assert {name: row[name] for name in ("d", "m", "z", "b", "i", "y", "n", "void", "r_v")} == (
+            {name: values[name] for name in ("d", "m", "z", "b", "i", "y", "n", "void")} | {"r_v": "r"}
+        )
+        assert row["s"].asDict() == values["s"] and row["row"] == 5 and row["key0"] != row["key0"]
+        (rest,) = frame.selectExpr("unix_micros(t)", "cast(`strange ``name``.x` as string)").collect()
+        assert tuple(rest) == (round(START.timestamp() * 10**6), "1400-02-28")
+
+
+# ------------------------------------------------------------------------------------------------------ the command line
+
+
+def said(capsys: Any, *arguments: Any) -> tuple[int, str, str]:
+    status = run(["settle", *map(str, arguments)])
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def test_the_command_settles_and_says_what(spark, tmp_path, capsys):
+    shards: Sequence[Shard] = shards_of((8, 8))[:3]
+    write(Ledger(tmp_path / "a", plan_of((8, 8)), "q1"), shards, range(BATCHES))
+    log = checkpoint(tmp_path / "c", 4)
+    n = sum(owed(shards, range(4)).values())
+    status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--debt")
+    assert (status, err) == (0, "") and f"{n:,} outputs are owed" in out
+    status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to")
+    assert (status, err) == (0, "") and f"{n:,} outputs settled" in out and "batches 0 to 3" in out
+    status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to")
+    assert (status, err) == (0, "") and "nothing to settle" in out
+    checkpoint(log, BATCHES)
+    status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to", "--format", "json")
+    facts = json.loads(out)
+    assert status == 0 and facts["rows"] == sum(owed(shards, range(4, BATCHES)).values())
+    assert (facts["name"], facts["query"], facts["first_batch"], facts["last_batch"]) == ("test", "q1", 4, BATCHES - 1)
+    status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--debt", "--format", "json")
+    assert json.loads(out)["debt"] == 0
+
+
+def test_the_command_refuses_nonsense_in_one_line(tmp_path, capsys):
+    for query in ("q1", "q2"):
+        Ledger(tmp_path / "a", plan_of((8, 8)), query)
+    refused = {
+        "no such folder": (tmp_path / "nowhere", "--to", tmp_path / "to"),
+        "one of the 2 ledgers": (tmp_path / "a", "--to", tmp_path / "to"),
+        "--to DIR or --debt": (tmp_path / "a", "--query", "q1"),
+        "no query has written there": (tmp_path / "a", "--checkpoint", tmp_path, "--debt"),
+    }
+    for text, arguments in refused.items():
+        status, out, err = said(capsys, *arguments)
+        assert (status, out) == (2, "") and text in err and err.count("\n") == 1
