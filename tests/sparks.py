@@ -34,6 +34,7 @@ def new_session(master: str = "local[2]", **settings: str) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "Europe/Berlin")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # small inputs: do not compile much
     )
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,30 +11,15 @@ import pytest
 from penstock.cli import run
 from penstock.core.errors import PenstockError
 from penstock.experiments import peers, stream_speed
-from strategies import COMPILED
 
 pyspark = pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
 from penstock.spark import bench, contenders  # noqa: E402
 from penstock.spark.contenders import CONTENDERS, Contender, Job  # noqa: E402
+from sparks import ON_SPARK  # noqa: E402
 
-needs_spark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
-    pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
-]
 TINY = Job(rows=2_000, window=300, keys=750, shards=2, batches=2, own_batches=1, warm_up=1)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    found = SparkSession.getActiveSession()
-    session = found or bench.open_session(2)
-    yield session
-    if found is None:
-        session.stop()
 
 
 def silent(text: str) -> None:
@@ -51,7 +33,7 @@ def timed(spark: SparkSession) -> dict[str, bench.Timing]:
 
 
 class TestOnSpark:
-    pytestmark = needs_spark
+    pytestmark = ON_SPARK
 
     def test_the_contenders_agree(self, spark):
         assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000

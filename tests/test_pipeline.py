@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +21,31 @@ import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
 from penstock.generate import Generator
-from penstock.spark.java import missing_java
 from penstock.spark.recipe import check_recipe
-from strategies import COMPILED
 
 pyspark = pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
 from penstock.spark import pipeline  # noqa: E402
 from penstock.spark.follow import follow  # noqa: E402
+from sparks import ON_SPARK  # noqa: E402
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(missing_java() is not None, reason="Spark needs Java, which is not there"),
-    pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
-]
+pytestmark = ON_SPARK
 
 GENERATOR = {"kind": "generator", "streams": ["v", "o"], "keys": 20, "rate": [2, 1], "ticks": 60, "burst": "20:5:3", "seed": 3}
 KINDS = ("parquet", "json", "csv")
 
 
-@pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": 2, "spark.ui.enabled": False, "spark.driver.memory": "1g"}
-    settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    return pipeline.open_session(check_recipe(described({}, spark={"master": "local[2]", "settings": settings})))
+@pytest.fixture(autouse=True)
+def _in_utc(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As `penstock run` has it."""
+    conf = request.getfixturevalue("spark").conf if "spark" in request.fixturenames else None
+    if conf is not None:
+        before = conf.get("spark.sql.session.timeZone")
+        conf.set("spark.sql.session.timeZone", "UTC")
+    yield
+    if conf is not None:
+        conf.set("spark.sql.session.timeZone", before)
 
 
 def described(source: dict[str, Any], tmp_path: Path | None = None, **sections: Any) -> dict[str, Any]:

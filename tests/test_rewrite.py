@@ -42,19 +42,10 @@ INPUT = "k bigint, n bigint, bytes bigint"
 BIG = 3 << 20
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-
-
 @pytest.fixture
-def spark(base: SparkSession) -> SparkSession:
+def spark(spark: SparkSession) -> SparkSession:
     """A session with settings of its own."""
-    session = base.newSession()
+    session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set(f"{STORE}.providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
     return session

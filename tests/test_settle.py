@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -24,42 +22,21 @@ from penstock.core.value import OBJECTIVES, Objective
 from penstock.spark.ledger import Ledger, find
 from penstock.spark.marks import marks
 from shards import Members, Shard, owed, plan_of, played, write
-from strategies import COMPILED
 
 pyspark = pytest.importorskip("pyspark")
 from pyspark import cloudpickle  # noqa: E402
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402, N812
 from pyspark.sql import types as T  # noqa: E402, N812
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
 from penstock.spark.settle import _value  # noqa: E402
+from sparks import ON_SPARK  # noqa: E402
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
-    pytest.mark.skipif(not COMPILED, reason="the traces are long for an engine that is not compiled"),
-]
+pytestmark = ON_SPARK
 
 POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
 BATCHES = 6
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "Europe/Berlin")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(autouse=True)

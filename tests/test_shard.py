@@ -55,19 +55,19 @@ def test_zeros_are_one_key_and_so_are_nans():
 
 def test_every_shard_hears_from_every_task():
     batch = pa.record_batch({"shard": [1, 0, 1, 0], "time": [5, 7, 6, None], "v": ["a", "b", "c", "d"]})
-    cells = [part for out in packer(0, np.array([10, 20, 30]))(iter([batch])) for part in out.to_pylist()]
+    cells = [part for out in packer(0, np.array([10, 20, 30]), "time")(iter([batch])) for part in out.to_pylist()]
     headers, packed = [cell for cell in cells if cell[CELL] is None], [cell for cell in cells if cell[CELL] is not None]
     assert [(cell["shard"], cell["clock"], cell["nulls"]) for cell in headers] == [(10, 7, 1), (20, 7, 0), (30, 7, 0)]
     content = {(cell["shard"], cell["first"]): from_cell(cell[CELL]).to_pydict() for cell in packed}
     assert content == {(10, 7): {"time": [7], "v": ["b"]}, (20, 5): {"time": [5, 6], "v": ["a", "c"]}}
-    idle = [part for out in packer(0, np.array([10]))(iter([])) for part in out.to_pylist()]
+    idle = [part for out in packer(0, np.array([10]), "time")(iter([])) for part in out.to_pylist()]
     assert [(cell["clock"], cell[CELL]) for cell in idle] == [(UNKNOWN, None)]
 
 
 def plan(memory: Any, policy: str, **more: Any) -> Plan:
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     options = {"window": 20, "memory": memory, "policy": policy, "stats": "decayed"}
-    return Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, **more)
+    return Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), **more)
 
 
 class Cells(dict):

@@ -43,8 +43,17 @@ def from_cell(cell: Any) -> pa.Table:
     return pa.ipc.open_stream(cell).read_all()
 
 
-def packer(stream: int, shards: Ints, flush: int = _FLUSH) -> Callable[[Batches], Batches]:
-    """For `mapInArrow`: rows of one stream, with a column `shard` (a position in `shards`) and `time`, to packed cells.
+def ticks(column: Any) -> Ints:
+    """A column of times as microseconds since 1970.
+
+    >>> ticks(pa.array([7], pa.timestamp("us", "UTC"))).tolist()
+    [7]
+    """
+    return np.asarray(column.cast(pa.int64()))
+
+
+def packer(stream: int, shards: Ints, time: str, flush: int = _FLUSH) -> Callable[[Batches], Batches]:
+    """For `mapInArrow`: rows of one stream, with a column `shard` (a position in `shards`) and one of their times, to packed cells.
 
     Rows without a time are counted and dropped. Every shard hears from every task, if only how far the task's clock has come.
     """
@@ -54,19 +63,19 @@ def packer(stream: int, shards: Ints, flush: int = _FLUSH) -> Callable[[Batches]
         size = nulls = 0
         clock = UNKNOWN
         for batch in batches:
-            time = batch.column("time")
-            if time.null_count:
-                nulls += time.null_count
-                batch = batch.filter(time.is_valid())
+            missing = batch.column(time).null_count
+            if missing:
+                nulls += missing
+                batch = batch.filter(batch.column(time).is_valid())
             if batch.num_rows:
                 waiting.append(batch)
                 size += batch.nbytes
-                clock = max(clock, int(np.asarray(batch.column("time")).max()))
+                clock = max(clock, int(ticks(batch.column(time)).max()))
             if size > flush:
-                yield _cells(stream, shards, waiting)
+                yield _cells(stream, shards, time, waiting)
                 waiting, size = [], 0
         if waiting:
-            yield _cells(stream, shards, waiting)
+            yield _cells(stream, shards, time, waiting)
         yield _headers(stream, shards, clock, nulls)
 
     return pack
@@ -79,7 +88,7 @@ def _headers(stream: int, shards: Ints, clock: int, nulls: int) -> pa.RecordBatc
     return pa.record_batch([*(pa.array(column) for column in columns), pa.nulls(n, pa.binary())], schema=_PACKED)
 
 
-def _cells(stream: int, shards: Ints, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
     place = np.asarray(table.column(SHARD))
     table = table.drop_columns(SHARD)
@@ -92,7 +101,7 @@ def _cells(stream: int, shards: Ints, batches: list[pa.RecordBatch]) -> pa.Recor
     for begin, end in zip(begins, [*begins[1:], len(place)], strict=True):
         part = table.slice(begin, end - begin)
         cells.append(to_cell(part))
-        firsts.append(int(np.asarray(part["time"]).min()))
+        firsts.append(int(ticks(part[time]).min()))
     n = len(cells)
     columns = [shards[present], np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
     return pa.record_batch([*(pa.array(column) for column in columns), pa.array(cells, pa.binary())], schema=_PACKED)

@@ -53,7 +53,7 @@ def stream(
     * `key`: the columns to match, where their names differ from `on`.
     * `importance`: a column or SQL expression, > 0: what the row is worth.
     * `lateness`: how much later than its successors a row of this stream may come.
-    * `order`: a column that orders rows of equal time; without one, a hash of all columns does.
+    * `order`: a column that orders rows of equal time; without one, a hash of all kept columns does.
     * `columns`: the columns to keep; all of them unless told.
     """
     names = tuple(df.columns)
@@ -77,22 +77,25 @@ def stream(
 
 
 def prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed: bool, shards: int) -> DataFrame:
-    """The columns that travel: shard, time, order, keys, importance, payload (columns `out`, under their new names)."""
+    """The columns that travel: shard, keys, payload (columns `out`, under their new names); time, order and importance where needed."""
     frame = side.frame
-    kind = frame.schema[side.time].dataType
-    column = F.col(quoted(side.time))
-    time = F.unix_micros(column) if isinstance(kind, T.TimestampType) else F.expr(_ZONELESS.format(quoted(side.time)))
     importance = F.lit(1.0) if side.importance is None else F.expr(side.importance) if isinstance(side.importance, str) else side.importance
     key = [_comparable(F.col(quoted(key)), frame.schema[key].dataType) for key in keys]
     columns = [
         (F.pmod(F.xxhash64(*key), F.lit(shards)) if shards > 1 else F.lit(0).cast("bigint")).alias(SHARD),
-        time.alias(TIME),
-        (_hash_of_all(frame) if side.order is None else F.col(quoted(side.order))).alias(ORDER),
+        *([] if side.time in out else [_micros(side).alias(TIME)]),
+        *([] if side.order is None else [F.col(quoted(side.order)).alias(ORDER)]),
         *(F.col(quoted(key)).alias(f"key{number}") for number, key in enumerate(keys)),
         *([importance.cast("double").alias(IMPORTANCE)] if weighed else []),
         *(F.col(quoted(column)).alias(name) for column, name in out.items()),
     ]
     return frame.select(*columns)
+
+
+def _micros(side: Stream) -> Column:
+    """The time of a row in microseconds since 1970."""
+    zoned = isinstance(side.frame.schema[side.time].dataType, T.TimestampType)
+    return F.unix_micros(F.col(quoted(side.time))) if zoned else F.expr(_ZONELESS.format(quoted(side.time)))
 
 
 def keys_of(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -134,18 +137,6 @@ def check_columns(argument: str, wanted: Sequence[str], there: Sequence[str]) ->
 def quoted(name: str) -> str:
     """A column name for SQL."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _hash_of_all(frame: DataFrame) -> Column:
-    """A number that depends on the row alone."""
-    return F.xxhash64(*(_hashable(F.col(quoted(field.name)), field.dataType) for field in frame.schema))
-
-
-def _hashable(column: Column, kind: T.DataType) -> Column:
-    """A column that Spark can hash."""
-    if isinstance(kind, T.MapType):
-        return F.array_sort(F.map_entries(column))
-    return column.cast("string") if isinstance(kind, T.VariantType) else column
 
 
 def _comparable(column: Column, kind: T.DataType) -> Column:

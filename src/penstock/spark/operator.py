@@ -24,12 +24,12 @@ from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.duration import microseconds
 from penstock.spark.gate import GATE, Gate, closed, opened
-from penstock.spark.inputs import Stream, check_types, keys_of, prepared, stream
+from penstock.spark.inputs import Stream, check_types, keys_of, prepared, quoted, stream
 from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.metrics import counted, counts_schema, metrics
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
-from penstock.spark.shard import LOST, VALUE, Plan, Shard
+from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard
 
 _SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -105,6 +105,7 @@ def join(
         }
         | {option: _ticks(option, value) for option, value in options.items()},
         schema=_arrow(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
+        times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
         has_importance=weighed,
         name=_name(name),
         shards=tuple(int(i) for i in ids),
@@ -121,7 +122,7 @@ def join(
         for setting, value in _SETTINGS.items():
             spark.conf.set(setting, value)
         watch(spark, plan.name, least if action == "warn" else None)
-    played = _packed(frames, ids, streaming).groupBy(SHARD)
+    played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
     rows = counts_schema(len(names))
     made = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
     if condition is not None or action == "fail":
@@ -130,12 +131,14 @@ def join(
     return observed.mapInArrow(unpacker(_arrow(schema)), schema)
 
 
-def _packed(frames: list[DataFrame], ids: Ints, streaming: bool) -> DataFrame:
+def _packed(frames: list[DataFrame], ids: Ints, times: Sequence[str], streaming: bool) -> DataFrame:
     """All streams as packed cells; in a batch query in the order of time, so that no shard needs all of its input at once."""
     if not streaming:
-        frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, "time") for frame in frames]
+        sorted_by = zip(frames, times, strict=True)
+        frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, quoted(time)) for frame, time in sorted_by]
     flush = {} if streaming else {"flush": _CELL}
-    packed = [frame.mapInArrow(packer(number, ids, **flush), PACKED) for number, frame in enumerate(frames)]
+    packs = [packer(number, ids, time, **flush) for number, time in enumerate(times)]
+    packed = [frame.mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
     united = packed[0]
     for other in packed[1:]:
         united = united.unionByName(other)

@@ -13,10 +13,10 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.trace import Ints
 from penstock.spark import local
-from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, to_cell
+from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cell
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import counted
-from penstock.spark.shard import TIME, Plan, Result, Shard
+from penstock.spark.shard import Plan, Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 
 _CELL_ROWS = 100_000  # joined rows that travel as one value
@@ -63,7 +63,7 @@ class JoinProcessor(StatefulProcessor):
 
         def played(tables: Sequence[pa.Table | None]) -> Iterator[pd.DataFrame]:
             nonlocal sums, batch
-            result = shard.play(tables, np.array([_last(table) for table in tables]))
+            result = shard.play(tables, np.array([_last(table, time) for table, time in zip(tables, self.plan.times, strict=True)]))
             self._record(self.plan.run, batch, number, result)
             sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
@@ -75,7 +75,7 @@ class JoinProcessor(StatefulProcessor):
             if cell is None:
                 continue
             if sum(table.num_rows for tables in waiting for table in tables) > _SLICE:
-                yield from played([_cut(tables, first) for tables in waiting])
+                yield from played([_cut(tables, time, first) for tables, time in zip(waiting, self.plan.times, strict=True)])
             waiting[stream].append(from_cell(cell))
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
         yield _counts(self.plan, sums | {"n_null": nulls, "total_n_null": nulls})
@@ -117,19 +117,19 @@ def _gather(packed: Iterator[Packed], streams: int) -> tuple[list[pa.Table | Non
     return [pa.concat_tables(tables) if tables else None for tables in parts], clocks, nulls
 
 
-def _cut(tables: list[pa.Table], time: int) -> pa.Table | None:
-    """Take the rows before a time out of tables that are ordered by time."""
+def _cut(tables: list[pa.Table], time: str, until: int) -> pa.Table | None:
+    """Take the rows before `until` out of tables that are ordered by their column `time`."""
     taken, left = [], []
     for table in tables:
-        at = int(np.searchsorted(np.asarray(table[TIME]), time))
+        at = int(np.searchsorted(ticks(table[time]), until))
         taken += [table.slice(0, at)] if at else []
         left += [table.slice(at)] if at < table.num_rows else []
     tables[:] = left
     return pa.concat_tables(taken) if taken else None
 
 
-def _last(table: pa.Table | None) -> int:
-    return UNKNOWN if table is None or not table.num_rows else int(np.asarray(table[TIME]).max())
+def _last(table: pa.Table | None, time: str) -> int:
+    return UNKNOWN if table is None or not table.num_rows else int(ticks(table[time]).max())
 
 
 def _summed(name: str, before: float, now: float) -> float:

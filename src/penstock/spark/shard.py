@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.policies.table import open_policy
-from penstock.spark.blocks import UNKNOWN
+from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter
 from penstock.spark.payload import Changes, Payload
@@ -42,6 +43,7 @@ class Plan:
     payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result beside the keys, under their names there
     options: dict[str, Any]  # of Problem.of, and the policy
     schema: pa.Schema  # of the result
+    times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
     has_importance: bool = False
     name: str = "penstock"
     shards: tuple[int, ...] = (0,)  # their ids
@@ -144,13 +146,12 @@ class Shard:
         parts = [table for table in tables if table is not None and table.num_rows]
         streams = [number for number, table in enumerate(tables) if table is not None and table.num_rows]
         sizes = [part.num_rows for part in parts]
-        time = _ints([part[TIME] for part in parts])
+        time = np.concatenate([np.empty(0, np.int64), *(ticks(part[self.plan.times[n]]) for n, part in zip(streams, parts, strict=True))])
         stream = np.repeat(np.array(streams, dtype=np.int64), sizes)
         order = np.argsort(time, kind="stable")
         tie = (np.diff(time[order]) == 0) & (np.diff(stream[order]) == 0)
         if tie.any():
-            ranks = np.concatenate([_ranks(part[ORDER]) for part in parts])
-            order = np.lexsort((ranks, stream, time))
+            order = np.lexsort((np.concatenate([_ranks(part) for part in parts]), stream, time))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         key = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
@@ -273,9 +274,9 @@ class Shard:
             if table is None or not table.num_rows:
                 out.append(None)
                 continue
-            kept = [TIME, *(f"key{number}" for number in range(self.plan.keys))]
+            kept = [f"key{number}" for number in range(self.plan.keys)]
             kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
-            own = table.select(kept)
+            own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
             for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
                 own = own.append_column(name, table[f"key{number}"])
             out.append(own.add_column(0, "arrived", pa.array(instant[rows])).add_column(0, "row", pa.array(before.next_row + rows)))
@@ -295,15 +296,28 @@ class Shard:
 _COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")
 
 
-def _ints(columns: list[pa.ChunkedArray]) -> Ints:
-    return np.concatenate([np.empty(0, np.int64), *(np.asarray(column) for column in columns)])
-
-
-def _ranks(column: pa.ChunkedArray) -> Ints:
-    """Numbers that order rows as this column does."""
+def _ranks(table: pa.Table) -> Ints:
+    """Numbers that order rows of equal time: by the column that was named for it, else by a hash of all columns."""
+    if ORDER not in table.column_names:
+        out = np.zeros(table.num_rows, dtype=np.uint64)
+        for seed, column in enumerate(table.columns):
+            out = (out ^ _hash(column)) * np.uint64(0x9E3779B97F4A7C15 + 2 * seed)
+        return out.view(np.int64)
+    column = table[ORDER]
     if pa.types.is_int64(column.type) and not column.null_count:
         return np.asarray(column)
     return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
+
+
+def _hash(column: pa.ChunkedArray) -> Any:
+    """A number for each value that depends on the value alone."""
+    kind = column.type
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        column = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
+    elif pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind):
+        column = pa.chunked_array([pa.array([repr(value) for value in column.to_pylist()])])
+    values = column.to_pandas()
+    return pd.util.hash_array(values.to_numpy(), categorize=False)
 
 
 def _row_bytes(table: pa.Table) -> Ints:
