@@ -333,7 +333,7 @@ def test_run_without_java_says_so(capsys, tmp_path, monkeypatch):
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "run", "bench core", "bench spark"])
+@pytest.mark.parametrize("command", ["simulate", "generate", "policies", "demo", "run", "settle", "reshard", "bench core", "bench spark"])
 def test_every_command_has_help_with_an_example(capsys, command):
     assert run([*command.split(), "--help"]) == 0
     assert f"Example: penstock {command}" in capsys.readouterr().out

@@ -100,19 +100,30 @@ def zipf_run(seed: int, *, streams: int = 2, keys: int = 50, ghosts: int = 60, p
     return meter, exact.totals.n_output - engine.totals.n_output
 
 
-@pytest.mark.parametrize(
-    ("keys", "ghosts", "policy"), ((50, 60, "fifo"), (50, 60, "prob"), (2000, 60, "fifo")), ids=("few keys", "prob", "many keys")
-)
-def test_an_estimate_lies_within_its_interval_at_its_stated_level(keys, ghosts, policy):
-    """95 %: at least 930 of 1,000 seeded runs."""
+SETTINGS = {"few keys": (50, "fifo", 2), "prob": (50, "prob", 2), "many keys": (2000, "fifo", 2), "three streams": (2000, "fifo", 3)}
+
+
+def hold(runs: int, keys: int, policy: str, streams: int) -> int:
+    """How often the truth lies in the interval; and there is no bias."""
     hits, errors = 0, []
-    for seed in range(1000):
-        meter, lost = zipf_run(seed, keys=keys, ghosts=ghosts, policy=policy)
+    for seed in range(runs):
+        meter, lost = zipf_run(seed, keys=keys, policy=policy, streams=streams)
         assert meter.total.estimated == 1.0
         hits += abs(meter.total.lost - lost) <= Z * math.sqrt(meter.total.variance)
         errors.append(meter.total.lost / lost - 1)
-    assert hits >= 930
-    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))  # no bias
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))
+    return hits
+
+
+@pytest.mark.parametrize(("keys", "policy", "streams"), [SETTINGS["few keys"]], ids=["few keys"])
+def test_an_estimate_lies_within_its_interval(keys, policy, streams):
+    assert hold(60, keys, policy, streams) >= 52  # at 95 %, fewer come once in a thousand times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("keys", "policy", "streams"), SETTINGS.values(), ids=SETTINGS)
+def test_an_estimate_lies_within_its_interval_at_its_stated_level(keys, policy, streams):
+    assert hold(1000, keys, policy, streams) >= 930
 
 
 def test_the_growth_of_a_variance_is_unbiased():

@@ -392,7 +392,8 @@ _LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
 def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     """The live tuples as columns in order of arrival, and the counts; independent of how they are linked."""
     live = live_slots(memory)
-    live = live[np.argsort(arrays["slots"]["row"][live], kind="stable")]
+    age = arrays["marks"][live] if memory.kind == ARRIVAL else np.zeros(len(live), np.int64)
+    live = live[np.lexsort((arrays["slots"]["row"][live], age))]
     group = arrays["slots"]["group"][live]
     state: dict[str, Any] = {name: arrays["slots"][name][live] for name in _SLOT}
     if len(arrays["ranks"]) == len(arrays["slots"]):

@@ -80,7 +80,7 @@ def prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed:
     """The columns that travel: shard, keys, payload (columns `out`, under their new names); time, order and importance where needed."""
     frame = side.frame
     importance = F.lit(1.0) if side.importance is None else F.expr(side.importance) if isinstance(side.importance, str) else side.importance
-    key = [_comparable(F.col(quoted(key)), frame.schema[key].dataType) for key in keys]
+    key = [comparable(F.col(quoted(key)), frame.schema[key].dataType) for key in keys]
     columns = [
         (F.pmod(F.xxhash64(*key), F.lit(shards)) if shards > 1 else F.lit(0).cast("bigint")).alias(SHARD),
         *([] if side.time in out else [_micros(side).alias(TIME)]),
@@ -139,6 +139,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _comparable(column: Column, kind: T.DataType) -> Column:
+def comparable(column: Column, kind: T.DataType) -> Column:
     """A column with equal hashes where values are equal: Spark hashes the two zeros apart."""
     return F.when(column == 0, F.lit(0).cast(kind)).otherwise(column) if isinstance(kind, T.DoubleType | T.FloatType) else column

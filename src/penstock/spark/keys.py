@@ -6,6 +6,7 @@ numbers stand for themselves; whatever else is a key gets the next odd number, a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 
 _DIRECT = 1 << 61
@@ -50,7 +52,7 @@ class KeyBook:
             rare = (value < 0) | (value >= _DIRECT)
             if rare.any():
                 distinct, which = np.unique(value[rare], return_inverse=True)
-                out[rare] = self._look_up(pa.array([v.tobytes() for v in distinct], pa.large_binary()))[which]
+                out[rare] = self.look_up(pa.array([v.tobytes() for v in distinct], pa.large_binary()))[which]
         else:
             out = np.empty(len(null), dtype=np.int64)
             if null.any():
@@ -62,11 +64,11 @@ class KeyBook:
                 joint = which * len(code.dictionary) + np.asarray(code.indices)
                 _, first, which = np.unique(joint, return_index=True, return_inverse=True)
             at = pa.array(first)
-            out[~null] = self._look_up(_names([column.take(at) for column in columns]))[which]
+            out[~null] = self.look_up(_names([column.take(at) for column in columns]))[which]
         out[null] = NOBODY
         return out
 
-    def _look_up(self, names: pa.Array) -> Ints:
+    def look_up(self, names: pa.Array) -> Ints:
         """The numbers of these names, all different; new ones are entered."""
         at = pc.index_in(names, value_set=self.names)
         unknown = np.asarray(at.is_null())
@@ -77,6 +79,26 @@ class KeyBook:
             out[unknown] = new
             self.enter(names.filter(pa.array(unknown)), new)
         return out
+
+    def columns(self, numbers: Ints, types: Sequence[pa.DataType]) -> list[pa.Array]:
+        """The key columns of these numbers, all known and none null: the way back from `numbers`.
+
+        >>> book = KeyBook()
+        >>> book.columns(book.numbers([pa.array(["a", "b"]), pa.array([1, 2])]), [pa.string(), pa.int64()])[1].to_pylist()
+        [1, 2]
+        """
+        if any(pa.types.is_nested(kind) for kind in types):
+            raise PenstockError(f"keys that are arrays or structs cannot be read back from a state, got {', '.join(map(str, types))}")
+        odd = numbers % 2 == 1
+        names = self.names.take(pa.array(np.searchsorted(self.number, numbers[odd]))).to_pylist()
+        if len(types) > 1:
+            parts = [_split(name) for name in names]
+            return [_from_bytes([part[at] for part in parts], kind) for at, kind in enumerate(types)]
+        if not _is_whole(types[0]):
+            return [_from_bytes(names, types[0])]
+        values = numbers // 2
+        values[odd] = [int.from_bytes(name, sys.byteorder, signed=True) for name in names]
+        return [_from_whole(values, types[0])]
 
     def enter(self, names: pa.Array, numbers: Ints) -> None:
         """Take over new names and their numbers."""
@@ -116,6 +138,37 @@ def _bytes(column: pa.Array) -> pa.Array:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         column = column.cast(pa.large_string())
     return column.cast(pa.large_binary())
+
+
+def _split(name: bytes) -> list[bytes]:
+    """The parts of a name that was made of several columns."""
+    out = []
+    while name:
+        length, _, rest = name.partition(b":")
+        out.append(rest[: int(length)])
+        name = rest[int(length) + 1 :]
+    return out
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbered as whole numbers."""
+    whole = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_temporal, pa.types.is_floating)
+    return any(is_kind(kind) for is_kind in whole)
+
+
+def _from_bytes(names: list[bytes], kind: pa.DataType) -> pa.Array:
+    if _is_whole(kind):
+        return _from_whole(np.array([int(name) for name in names], dtype=np.int64), kind)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pa.array(names, kind)
+    return pa.array([name.decode() for name in names], pa.string()).cast(kind)
+
+
+def _from_whole(values: Ints, kind: pa.DataType) -> pa.Array:
+    """What `_plain` made whole numbers of."""
+    if pa.types.is_floating(kind):
+        return pa.array(values.view(np.float64)).cast(kind)
+    return pa.array(values).cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(values).cast(kind)
 
 
 def _plain(column: Any) -> pa.Array:

@@ -31,10 +31,17 @@ from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
 from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard
 
-_SETTINGS = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+_STREAMING = "spark.sql.streaming."
+_STORE = f"{_STREAMING}stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only store that stateful processors work with."""
+_BOUNDS = {
+    f"{_STREAMING}minBatchesToRetain": "3",
+    f"{_STREAMING}ratioExtraSpaceAllowedInCheckpoint": "0",
+    f"{_STREAMING}stateStore.maintenanceInterval": "15s",
+    f"{_STREAMING}stateStore.rocksdb.boundedMemoryUsage": "true",
 }
-"""What stateful processors need: no other store works with them."""
+"""By Spark's defaults a checkpoint keeps 130 versions of the state, and RocksDB's memory has no bound: what we set where nobody did."""
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
 _CELL = 8 << 20  # bytes of input in a cell of a batch query
 GHOSTS = 1_000_000
@@ -84,7 +91,7 @@ def join(
     check_types(streams, keys)
     weighed = any(side.importance is not None for side in sides)
     count = _shards(spark, shards)
-    ids = _ids_that_land_apart(spark, count)
+    ids = ids_that_land_apart(spark, count, _partitions(spark))
     out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
     frames = [prepared(side, own, columns, weighed, count) for side, own, columns in zip(sides, keys, out, strict=True)]
     schema = _schema(sides, keys, out, weighed)
@@ -119,8 +126,10 @@ def join(
     if archive is not None:
         plan = _archived(plan, shard, schema)
     if streaming:
-        for setting, value in _SETTINGS.items():
-            spark.conf.set(setting, value)
+        spark.conf.set(_STORE, _ROCKSDB)
+        for setting, value in _BOUNDS.items():
+            if spark.conf.get(setting, None) is None:
+                spark.conf.set(setting, value)
         watch(spark, plan.name, least if action == "warn" else None)
     played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
     rows = counts_schema(len(names))
@@ -293,12 +302,11 @@ def _parallelism(spark: SparkSession) -> int:
         return 4  # Spark Connect does not say
 
 
-def _ids_that_land_apart(spark: SparkSession, shards: int) -> Ints:
+def ids_that_land_apart(spark: SparkSession, shards: int, partitions: int) -> Ints:
     """One id per shard, so that the shuffle spreads them over its partitions as evenly as can be.
 
     The first is always 0: whatever else changes at a restart, that shard finds its old state and can say so.
     """
-    partitions = _partitions(spark)
     many = 32 * max(shards, partitions)
     rows = spark.range(many).select("id", F.pmod(F.hash("id"), F.lit(partitions)).alias("at")).collect()
     found: dict[int, list[int]] = {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,15 +40,23 @@ _Schemas = tuple[T.StructType, T.StructType | None, T.StructType]  # grouping ke
 _CHUNK = 64 << 20  # bytes that are handed to Spark together
 
 
-def rewrite_state(spark: SparkSession, checkpoint: str, transform: Callable[[StateRows], StateRows], *, operator: int | None = None) -> str:
+def rewrite_state(
+    spark: SparkSession,
+    checkpoint: str,
+    transform: Callable[[StateRows, int], StateRows],
+    *,
+    operator: int | None = None,
+    variables: Sequence[str] = (),
+) -> str:
     """Replace the state of a stopped query's `transformWithState` by what `transform` makes of it; return where the old checkpoint is now.
 
-    `transform` gets the rows of the last committed batch and returns the new ones; keys and values are tuples, as a stateful processor
-    has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among several such operators.
+    `transform` gets the rows of the last committed batch and the number of partitions, and returns the new rows; keys and values are tuples, as a stateful processor
+    has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among several such operators, or
+    `variables` does: the only one with these state variables.
     Whatever fails, the checkpoint is still the old one.
 
     ```python
-    rewrite_state(spark, "checkpoint", lambda rows: {name: [((7,), at, value) for _, at, value in kept] for name, kept in rows.items()})
+    rewrite_state(spark, "checkpoint", lambda rows, _: {name: [((7,), at, value) for _, at, value in kept] for name, kept in rows.items()})
     ```
     """
     if not hasattr(spark, "_jsparkSession"):
@@ -61,8 +69,8 @@ def rewrite_state(spark: SparkSession, checkpoint: str, transform: Callable[[Sta
     if files.exists(backup):
         raise PenstockError(f"checkpoint must have no backup of batch {batch} yet, got {backup}: move it away")
     with _format_of(spark, commit):
-        target = _target(spark, files.root, batch, operator)
-        wanted = _encoded(transform(_decoded(spark, files.root, target)), target)
+        target = _target(spark, files.root, batch, operator, set(variables))
+        wanted = _encoded(transform(_decoded(spark, files.root, target), target.partitions), target)
         try:
             files.stage(staged, target.operator)
             ids = _write(spark, files, staged, target, wanted)
@@ -94,9 +102,12 @@ class _Target:
     stored: T.StructType
 
 
-def _target(spark: SparkSession, root: str, batch: int, operator: int | None) -> _Target:
+def _target(spark: SparkSession, root: str, batch: int, operator: int | None, wanted: set[str]) -> _Target:
     stores = spark.read.format("state-metadata").option("batchId", batch).load(root).collect()
     ours = [row["operatorId"] for row in stores if str(row["operatorName"]).startswith("transformWithState")]
+    if wanted:
+        found = {row["operatorId"]: json.loads(row["operatorProperties"])["stateVariables"] for row in stores if row["operatorId"] in ours}
+        ours = [number for number, kinds in found.items() if {kind["stateName"] for kind in kinds} == wanted]
     if operator is None and len(ours) == 1:
         operator = ours[0]
     if operator is None or operator not in ours:

@@ -7,6 +7,7 @@ memory. A snapshot is written when the log would become larger than it. local.py
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import uuid
@@ -32,6 +33,9 @@ CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
 _CHUNK = 8 << 20  # bytes of a snapshot in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
+_IDS = "ids of shards (from spark.sql.shuffle.partitions)"
+_MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
+_OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
 """What may change at a restart."""
 
@@ -56,10 +60,32 @@ def settings(plan: Plan) -> dict[str, Any]:
         "schema": [str(field) for field in plan.schema][plan.keys :],
         "condition": plan.condition,
         "shards": len(plan.shards),
-        "ids of shards (from spark.sql.shuffle.partitions)": list(plan.shards),
+        _IDS: list(plan.shards),
     }
     free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
-    return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free}, default=str))
+    made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
+    return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
+
+
+def plan_of(found: dict[str, Any]) -> Plan:
+    """The plan that a state was made with, but for functions of the user."""
+    fixed, made = found["fixed"], found["made"]
+    options = {name: value for name, value in (fixed | found["free"]).items() if value is not None}
+    options = {name: options[name] for name in (*_OPTIONS, *_FREE) if name in options and name != "ghosts"}
+    return Plan(
+        streams=tuple(fixed["streams"]),
+        keys=made["keys"],
+        payload=tuple(map(tuple, made["payload"])),
+        options=options,
+        schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(made["arrow"]))),
+        times=tuple(made["times"]),
+        has_importance=made["has_importance"],
+        name=made["name"],
+        shards=tuple(fixed[_IDS]),
+        ghosts=found["free"]["ghosts"],
+        condition=fixed["condition"],
+        judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
+    )
 
 
 def check(old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -128,8 +154,7 @@ class Vault:
             self._put("log", next_log, entry)
             next_log, log_bytes = next_log + 1, log_bytes + len(entry)
         else:
-            state = _snapshot(shard)
-            chunks = [state[at : at + _CHUNK] for at in range(0, len(state), _CHUNK)]
+            chunks = _chunks(shard)
             for number in range(max(len(chunks), n_snapshot)):
                 self._put("snapshot", number, chunks[number] if number < len(chunks) else None)
             for number in range(first_log, next_log):
@@ -145,6 +170,15 @@ class Vault:
             self.cells.removeKey((kind, number))
         else:
             self.cells.updateValue((kind, number), (cell,))
+
+
+def whole(shard: Shard) -> tuple[tuple[Any, ...], dict[tuple[str, int], bytes]]:
+    """All of a shard as a state that nobody has written yet: its head and its cells."""
+    chunks = _chunks(shard)
+    cells = {("snapshot", number): chunk for number, chunk in enumerate(chunks)}
+    for kind, store in (("block", shard.payload), ("judged", shard.judged)):
+        cells |= {(kind, number): block.pack() for number, block in store.blocks.items()}
+    return (uuid.uuid4().hex, json.dumps(settings(shard.plan)), len(chunks), 0, 0, 0, shard.n_null), cells
 
 
 def _with(plan: Plan, free: dict[str, Any]) -> Plan:
@@ -170,15 +204,20 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     names, numbers = shard.book.since(result.names_from)
     columns = {name: column for name, column in vars(result.batch).items() if column is not None}
     columns["stream"] = columns["stream"].astype(np.int8)
-    return _zip(columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array(shard.book.next)})
+    return zipped(columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array(shard.book.next)})
 
 
 def _replay(shard: Shard, cell: bytes) -> None:
-    entry = _unzip(cell)
+    entry = unzipped(cell)
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
     shard.book.enter(_to_names(names), numbers)
     shard.book.next = int(after)
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
+
+
+def _chunks(shard: Shard) -> list[bytes]:
+    state = _snapshot(shard)
+    return [state[at : at + _CHUNK] for at in range(0, len(state), _CHUNK)]
 
 
 def _snapshot(shard: Shard) -> bytes:
@@ -189,11 +228,11 @@ def _snapshot(shard: Shard) -> bytes:
     state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
     state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
     book = shard.book
-    return _zip(state | {"names": _from_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
+    return zipped(state | {"names": _from_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
 
 
 def _restore(shard: Shard, cell: bytes) -> None:
-    state = _unzip(cell)
+    state = unzipped(cell)
     shard.engine.restore(state["engine"].tobytes())
     meter: dict[str, Any] = {name: state[f"meter.{name}"] for name in ("heavy", "unit", "sums")}
     meter |= {"q": float(state["meter.q"]), "blind_until": int(state["meter.blind_until"])}
@@ -203,13 +242,15 @@ def _restore(shard: Shard, cell: bytes) -> None:
     shard.book.next, shard.book.calm = (int(value) for value in state["next"])
 
 
-def _zip(arrays: dict[str, Any]) -> bytes:
+def zipped(arrays: dict[str, Any]) -> bytes:
+    """Arrays by name as one value."""
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
 
-def _unzip(cell: bytes) -> dict[str, Any]:
+def unzipped(cell: bytes) -> dict[str, Any]:
+    """The arrays in a value."""
     with np.load(io.BytesIO(cell), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 

@@ -1,0 +1,34 @@
+"""`penstock reshard`: another number of shards for a stopped query."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.cli.texts import integer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(epilog="Example: penstock reshard checkpoint --shards 8")(reshard)
+
+
+def reshard(
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a query that is stopped.", show_default=False)],
+    shards: Annotated[str, typer.Option(metavar="N", help="How many shards the query shall have.", show_default=False)],
+    form: FormatOption = "table",
+) -> None:
+    """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept beside it."""
+    as_json = wants_json(form)
+    count = integer(shards, "--shards", least=1)
+
+    from penstock.spark.reshard import reshard as rewrite
+    from penstock.spark.session import quiet_session
+
+    backup = rewrite(quiet_session(), checkpoint, count)
+    if as_json:
+        print_json({"checkpoint": checkpoint, "shards": count, "backup": backup})
+    else:
+        typer.echo(f"{checkpoint} is ready for shards={count}; the old checkpoint is {backup}")

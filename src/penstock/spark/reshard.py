@@ -1,0 +1,280 @@
+"""`penstock reshard`: the state of a stopped query for another number of shards.
+
+All tuples, ghosts and counts of the old shards are taken apart by key and put together again. Tuples keep their numbers, so a ledger
+goes on. What belongs to no key, such as the totals of the query, goes to the first shard.
+
+Differs from a query that had the new number of shards from the start: which tuples are in memory, since the old shards shed by their
+own budgets; and clocks of decayed counts are brought to one, which rounds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.core.budget import Budget
+from penstock.core.engine import Engine
+from penstock.core.errors import PenstockError
+from penstock.core.fast import FastEngine
+from penstock.core.ranking import ARRIVAL, DRAW
+from penstock.core.trace import Floats, Ints
+from penstock.spark.inputs import comparable
+from penstock.spark.keys import KeyBook
+from penstock.spark.meter import Loss, Meter, Units
+from penstock.spark.operator import ids_that_land_apart
+from penstock.spark.payload import Block, Payload
+from penstock.spark.rewrite import StateRows, rewrite_state
+from penstock.spark.shard import Plan, Shard
+from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
+
+_SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "value", "importance_seen")
+_TUPLE = tuple(
+    f"memory.{name}" for name in ("time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "key", "price")
+)
+_LARGEST = ("now", "instant", "next_row", "peak")
+
+
+def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
+    """Rewrite the state in a checkpoint for another number of shards; where the old checkpoint is now."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
+        raise PenstockError(f"shards must be a whole number >= 1, got {shards!r}")
+    return rewrite_state(
+        spark, checkpoint, lambda rows, partitions: _rewritten(spark, rows, shards, partitions), variables=("head", "cells")
+    )
+
+
+def _rewritten(spark: SparkSession, rows: StateRows, count: int, partitions: int) -> StateRows:
+    old = opened(rows)
+    plan = old[0].plan
+    if not isinstance(old[0].engine, FastEngine):
+        raise PenstockError("the state of a policy or value function of your own cannot be divided; use a new checkpoint")
+    if count == len(plan.shards):
+        raise PenstockError(f"shards must differ from what the query has, got {count}")
+    ids = ids_that_land_apart(spark, count, partitions)
+    new = divided(old, _planned(plan, ids), lambda columns: _places(spark, columns, count))
+    found: StateRows = {"head": [], "cells": []}
+    for shard, number in zip(new, ids, strict=True):
+        head, cells = whole(shard)
+        found["head"].append(((int(number),), None, head))
+        found["cells"] += [((int(number),), at, (cell,)) for at, cell in cells.items()]
+    return found
+
+
+def _planned(plan: Plan, ids: Ints) -> Plan:
+    ghosts = max(1, plan.ghosts * len(plan.shards) // len(ids))
+    return replace(plan, shards=tuple(int(number) for number in ids), options=_split_anew(plan, len(ids)), ghosts=ghosts)
+
+
+def _split_anew(plan: Plan, count: int) -> dict[str, Any]:
+    """The options with the budget of one of `count` shards instead of one of those there are."""
+    memory = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options.get("allocation") or "variable")
+    caps = memory.caps * len(plan.shards) // count
+    amounts = {name: f"{cap} b" if memory.in_bytes else int(cap) for name, cap in zip(plan.streams, caps[0], strict=False)}
+    alone = len(caps[0]) == 1
+    return plan.options | {"memory": next(iter(amounts.values())) if alone else amounts}
+
+
+def opened(rows: StateRows) -> list[Shard]:
+    """The shards in a state, by number."""
+    heads = {int(key[0]): head for key, _, head in rows["head"]}
+    cells: dict[int, dict[Any, Any]] = {key: {} for key in heads}
+    for key, at, value in rows["cells"]:
+        cells[int(key[0])][at] = value
+    plan = plan_of(json.loads(next(iter(heads.values()))[1]))
+    return [
+        Vault(plan, number, lambda head=heads[key]: head, lambda _: None, _Cells(cells[key])).open(None)  # type: ignore[misc]
+        for number, key in enumerate(plan.shards)
+        if key in heads
+    ]
+
+
+class _Cells(dict[Any, Any]):
+    """A map state, to read."""
+
+    def iterator(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self.items())
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        raise NotImplementedError
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        raise NotImplementedError
+
+
+def _places(spark: SparkSession, columns: Sequence[pa.Array], count: int) -> Ints:
+    """The shard of each key, as `ps.join` has it."""
+    if not len(columns[0]):
+        return np.empty(0, dtype=np.int64)
+    frame = spark.createDataFrame(pa.table({f"k{number}": column for number, column in enumerate(columns)}))
+    keys = [comparable(F.col(field.name), field.dataType) for field in frame.schema]
+    found = frame.select(F.pmod(F.xxhash64(*keys), F.lit(count)).alias("at")).toArrow()
+    return np.asarray(found["at"]).astype(np.int64)
+
+
+def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
+    """The tuples of the old shards in new ones; `places(key columns)` says which key goes where."""
+    types = [field.type for field in plan.schema][: plan.keys]
+    books = [shard.book for shard in old]
+    book, renumber = _one_book(books)
+    out = []
+    states = [_engine_state(shard.engine) for shard in old]
+    shadows = [None if shard.meter.shadow is None else _engine_state(shard.meter.shadow) for shard in old]
+    both = [(of, state) for of, pair in enumerate(zip(states, shadows, strict=True)) for state in pair if state is not None]
+    known = np.unique(np.concatenate([renumber(of, state["memory.key"]) for of, state in both]))
+    known = known[known >= 0]
+    place = dict(zip(known.tolist(), places(book.columns(known, types)).tolist(), strict=True))
+
+    def mine(number: int, of: int, key: Ints) -> Any:
+        """Which tuples of an old shard belong to a new one; those that match nothing stay in the first."""
+        return np.array([place.get(k, 0) == number for k in renumber(of, key).tolist()], dtype=bool)
+
+    for number in range(len(plan.shards)):
+        shard = Shard(plan, number)
+        shard.book = _copy(book)
+        shard.engine.restore(_joined(states, shard.engine, number, mine, renumber))
+        if any(shadows):
+            pairs = [shadow or state for shadow, state in zip(shadows, states, strict=True)]
+            shard.meter.begin(shard.engine)
+            assert shard.meter.shadow is not None
+            shard.meter.shadow.restore(_joined(pairs, shard.meter.shadow, number, mine, renumber, counts=False))
+        _divide_meter([one.meter for one in old], shard.meter, number, renumber)
+        for kind in ("payload", "judged"):
+            holder = shard.engine if kind == "payload" else shard.meter.shadow or shard.engine
+            setattr(shard, kind, _blocks([getattr(one, kind) for one in old], holder.retained()))
+        shard.n_null = sum(one.n_null for one in old) if number == 0 else 0
+        shard.trim()
+        out.append(shard)
+    return out
+
+
+def _one_book(books: Sequence[KeyBook]) -> tuple[KeyBook, Any]:
+    """All names in one book, and how the numbers of each old one read in it."""
+    book, maps = KeyBook(), []
+    for one in books:
+        maps.append((one.number, book.look_up(one.names)))
+
+    def renumber(of: int, key: Ints) -> Ints:
+        numbers, new = maps[of]
+        odd = (key >= 0) & (key % 2 == 1)
+        out = key.copy()
+        out[odd] = new[np.searchsorted(numbers, key[odd])]
+        return out
+
+    return book, renumber
+
+
+def _copy(book: KeyBook) -> KeyBook:
+    new = KeyBook()
+    vars(new).update(vars(book))
+    return new
+
+
+def _engine_state(engine: Engine) -> dict[str, Any]:
+    return unzipped(engine.snapshot())
+
+
+def _joined(states: Sequence[dict[str, Any]], engine: Engine, number: int, mine: Any, renumber: Any, *, counts: bool = True) -> bytes:
+    """The snapshot of a new engine, from those of the old ones."""
+    out = _engine_state(engine)
+    chosen = [mine(number, of, state["memory.key"]) for of, state in enumerate(states)]
+    clocks = [_clock(state) for state in states]
+    latest = max(clocks)
+    columns = [name for name in _TUPLE if name in out]
+    parts: dict[str, list[Any]] = {name: [] for name in columns}
+    for of, state in enumerate(states):
+        here = chosen[of]
+        for name in columns:
+            column = state[name][here] if name in state else np.zeros(np.count_nonzero(here), out[name].dtype)
+            if name == "memory.key":
+                column = renumber(of, column)
+            elif name == "memory.price":
+                column = column * 2.0 ** ((clocks[of] - latest) * (len(states[0]["memory.lane.seen"]) - 1))
+            elif name == "memory.score" and "memory.lane.offset" in state:
+                column = column - state["memory.lane.offset"][state["memory.stream"][here]]
+            parts[name].append(column)
+    merged = {name: np.concatenate(found) for name, found in parts.items()}
+    order = np.argsort(merged["memory.row"])
+    out |= {name: column[order] for name, column in merged.items()}
+    out |= _marks(out, engine)
+    lanes = {name: np.stack([state[f"memory.lane.{name}"] for state in states]) for name in ("seen", "arrivals", "clock", "ceiling")}
+    out |= {f"memory.lane.{name}": found.max(axis=0) for name, found in lanes.items()}
+    out["memory.lane.offset"] = np.zeros_like(out["memory.lane.offset"])
+    for name in _LARGEST:
+        out[f"memory.count.{name}"] = np.array(max(int(state[f"memory.count.{name}"]) for state in states))
+    for name in _SUMMED:
+        total = sum(state[f"memory.count.{name}"] for state in states) if number == 0 and counts else 0
+        out[f"memory.count.{name}"] = np.asarray(total, dtype=out[f"memory.count.{name}"].dtype)
+    for name in ("origin", "moved", "dawn", "half_life"):
+        out[f"memory.count.{name}"] = states[clocks.index(latest)][f"memory.count.{name}"]
+    out["memory.pools"] = np.empty(0, np.int64)  # counted again
+    out["memory.straggling"] = np.array(True)  # the chains of several shards do not follow each other
+    out["origin"] = states[0]["origin"]
+    return zipped(out | _statistics(states, clocks, latest, renumber))
+
+
+def _marks(state: dict[str, Any], engine: Engine) -> dict[str, Any]:
+    """What fifo and rand remember of a tuple: its age, older than all that comes; or its place among those to draw from."""
+    assert isinstance(engine, FastEngine)
+    stream, time = state["memory.stream"], state["memory.time"]
+    drawable = np.bincount(stream, minlength=len(state["memory.lane.seen"]))
+    if engine.ranking.kind == ARRIVAL:
+        return {"memory.marks": np.argsort(np.argsort(time, kind="stable")) - len(time)}
+    if engine.ranking.kind == DRAW:
+        marks = np.empty(len(time), dtype=np.int64)
+        for number in range(len(drawable)):
+            marks[stream == number] = np.arange(drawable[number])
+        return {"memory.marks": marks, "memory.lane.drawable": drawable}
+    return {}
+
+
+def _clock(state: dict[str, Any]) -> float:
+    """How far the forward weights of decayed counts have come: the exponent of an arrival at time 0, negative."""
+    if "statistics.clock" not in state or not state["memory.count.half_life"]:
+        return 0.0
+    origin, moved, _ = (int(value) for value in state["statistics.clock"])
+    return float(origin / float(state["memory.count.half_life"]) + moved)
+
+
+def _statistics(states: Sequence[dict[str, Any]], clocks: list[float], latest: float, renumber: Any) -> dict[str, Any]:
+    """The counts of all keys, in the units of one clock."""
+    if "statistics.key" not in states[0]:
+        return {name: value for name, value in states[0].items() if name.startswith("statistics.")}
+    keys = np.concatenate([renumber(of, state["statistics.key"]) for of, state in enumerate(states)])
+    sums: Floats = np.concatenate([state["statistics.sums"] * 2.0 ** (clocks[of] - latest) for of, state in enumerate(states)])
+    return {"statistics.key": keys, "statistics.sums": sums, "statistics.clock": states[clocks.index(latest)]["statistics.clock"]}
+
+
+def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) -> None:
+    new.q = min(one.q for one in old)
+    new.heavy = np.unique(np.concatenate([renumber(of, one.heavy) for of, one in enumerate(old)]))
+    new.blind_until = max(one.blind_until for one in old)
+    units = [renumber(of, one.units.unit) if new.by_key else one.units.unit for of, one in enumerate(old)]
+    order = np.argsort(np.concatenate(units))
+    new.units = Units(np.concatenate(units)[order], np.concatenate([one.units.sums for one in old])[order])
+    new.total = Loss()
+    if number == 0:
+        for one in old:
+            new.total.add(one.total)
+
+
+def _blocks(old: Sequence[Payload], retained: Ints) -> Payload:
+    """The payload of what is retained, one block per stream."""
+    new = Payload()
+    blocks = [block for one in old for block in one.blocks.values()]
+    for stream in sorted({block.stream for block in blocks}):
+        mine = [block for block in blocks if block.stream == stream]
+        rows = np.concatenate([block.rows for block in mine])
+        here = np.flatnonzero(np.isin(rows, retained))
+        here = here[np.argsort(rows[here])]
+        if len(here):
+            table = pa.concat_tables([block.table for block in mine]).take(pa.array(here)).combine_chunks()
+            new.blocks[new.next] = Block.of(stream, rows[here], table)
+            new.next += 1
+    return new

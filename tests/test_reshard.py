@@ -1,0 +1,141 @@
+"""Another number of shards: nothing is lost, nothing is repeated, and the query goes on counting."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.spark.keys import KeyBook
+from penstock.spark.shard import Plan, Shard
+
+pytest.importorskip("pyspark")
+from penstock.spark.reshard import divided, reshard
+from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+
+POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
+WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
+
+
+def plan_of(shards: int, memory: int, policy: str) -> Plan:
+    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
+    if policy in WEIGHED:
+        schema = schema.append(pa.field("value", pa.float64()))
+    options = {"window": 20, "memory": memory // shards, "policy": policy, "stats": "decayed"}
+    payload = (("l_v",), ("r_v",))
+    return Plan(("l", "r"), 1, payload, options, schema, ("time", "time"), policy in WEIGHED, shards=tuple(range(shards)))
+
+
+def place(key: Any, shards: int) -> int:
+    return zlib.crc32(str(key).encode()) % shards
+
+
+def batches(random: Random, n: int, weighed: bool) -> list[list[pa.Table]]:
+    out = []
+    for number in range(n):
+        tables = []
+        for side in "lr":
+            size = random.randrange(1, 40)
+            times = [number * 10 + random.randrange(10) for _ in range(size)]
+            columns: dict[str, Any] = {"time": times, "order": list(range(size)), "key0": [random.choice("aabcdefghijk") for _ in times]}
+            columns[f"{side}_v"] = [number * 1000 + i for i in range(size)]
+            if weighed:
+                columns["importance"] = [random.choice((1.0, 2.0, 4.0)) for _ in times]
+            tables.append(pa.table(columns))
+        out.append(tables)
+    return out
+
+
+def played(shards: list[Shard], tables: list[pa.Table]) -> list[tuple[Any, ...]]:
+    """One batch on all shards: the joined rows."""
+    clocks = np.array([max(table["time"].to_pylist()) for table in tables])
+    made: list[tuple[Any, ...]] = []
+    for number, shard in enumerate(shards):
+        mine = [table.filter(pa.array([place(k, len(shards)) == number for k in table["key0"].to_pylist()])) for table in tables]
+        joined = shard.play(mine, clocks).joined
+        made += zip(*(joined[name].to_pylist() for name in ("k", "l_v", "r_v")), strict=True)
+    return made
+
+
+def exact(all_batches: list[list[pa.Table]]) -> Counter[Any]:
+    left, right = ([row for tables in all_batches for row in tables[side].to_pylist()] for side in (0, 1))
+    return Counter(
+        (x["key0"], x["l_v"], y["r_v"]) for x in left for y in right if x["key0"] == y["key0"] and abs(x["time"] - y["time"]) < 20
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("before", "after"), ((1, 3), (3, 2), (4, 1)))
+def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after):
+    random = Random(f"{policy} {before}")
+    all_batches = batches(random, 8, policy in WEIGHED)
+    for memory in (24, 100_000):
+        shards = [Shard(plan_of(before, memory, policy), number) for number in range(before)]
+        made = [row for tables in all_batches[:4] for row in played(shards, tables)]
+        held = sum(len(shard.engine.retained()) for shard in shards)
+        plan = plan_of(after, memory, policy)
+        shards = divided(shards, plan, lambda columns: np.array([place(k, after) for k in columns[0].to_pylist()], dtype=np.int64))
+        assert sum(len(shard.engine.retained()) for shard in shards) + sum(len(shard.trimmed) for shard in shards) == held
+        made += [row for tables in all_batches[4:] for row in played(shards, tables)]
+        whole = exact(all_batches)
+        assert not Counter(made) - whole
+        assert sum(shard.engine.totals.n_output for shard in shards) == len(made)
+        assert sum(shard.meter.total.lost for shard in shards) == sum(whole.values()) - len(made)
+        assert sum(shard.engine.totals.n_input for shard in shards) == sum(table.num_rows for tables in all_batches for table in tables)
+        assert (memory == 24) == (len(made) < sum(whole.values()))
+        assert max(len(shard.engine.retained()) for shard in shards) <= memory // after
+
+
+KINDS = {
+    "string": (pa.string(), st.text(max_size=3)),
+    "binary": (pa.binary(), st.binary(max_size=3)),
+    "long": (pa.int64(), st.integers(-(1 << 63), (1 << 63) - 1)),
+    "boolean": (pa.bool_(), st.booleans()),
+    "date": (pa.date32(), st.dates()),
+    "decimal": (pa.decimal128(9, 2), st.integers(-(10**6), 10**6).map(lambda n: Decimal(n) / 100)),
+    "double": (pa.float64(), st.floats(allow_nan=False).map(lambda x: x + 0.0)),
+}
+
+
+@given(st.data(), st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
+def test_keys_can_be_read_back_from_their_numbers(data, names):
+    kinds = [KINDS[name] for name in names]
+    values = data.draw(st.lists(st.tuples(*(values for _, values in kinds)), min_size=1, max_size=8))
+    columns = [pa.array(column, kind) for column, (kind, _) in zip(zip(*values, strict=True), kinds, strict=True)]
+    book = KeyBook()
+    back = book.columns(book.numbers(columns), [kind for kind, _ in kinds])
+    assert [column.to_pylist() for column in back] == [column.to_pylist() for column in columns]
+
+
+class TestOnSpark:
+    pytestmark = ON_SPARK
+
+    def test_a_query_goes_on_with_another_number_of_shards(self, spark, tmp_path):
+        parts = {side: [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(4)] for side in "lr"}
+        frames = [in_batches(spark, tmp_path / side, parts[side][:2]) for side in "lr"]
+        ran(joined(*frames, memory=60, shards=2, condition="l_v <> r_v"), tmp_path)
+        backup = reshard(spark, str(tmp_path / "checkpoint"), 3)
+        assert "before-rewrite" in backup
+        for side in "lr":
+            add_batches(spark, tmp_path / side, parts[side][2:])
+        with pytest.raises(Exception, match="shards was 3, now it is 2"):
+            ran(joined(*frames, memory=60, shards=2, condition="l_v <> r_v"), tmp_path)
+        out, seen = ran(joined(*frames, memory=60, shards=3, condition="l_v <> r_v"), tmp_path)
+        everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
+        whole, got = bag(spark_join(*everything, ["k"], 10)), bag(out)
+        assert not got - whole
+        assert seen[-1]["total_n_input"] == 320 and seen[-1]["total_n_output"] == sum(got.values())
+        assert seen[-1]["total_lost"] == sum(whole.values()) - sum(got.values()) > 0
+
+    def test_nonsense_is_refused(self, spark, tmp_path):
+        with pytest.raises(ps.PenstockError, match="shards must be a whole number >= 1, got 0"):
+            reshard(spark, str(tmp_path), 0)
