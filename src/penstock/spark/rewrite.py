@@ -50,9 +50,9 @@ def rewrite_state(
 ) -> str:
     """Replace the state of a stopped query's `transformWithState` by what `transform` makes of it; return where the old checkpoint is now.
 
-    `transform` gets the rows of the last committed batch and the number of partitions, and returns the new rows; keys and values are tuples, as a stateful processor
-    has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among several such operators, or
-    `variables` does: the only one with these state variables.
+    `transform` gets the rows of the last committed batch and the number of partitions, and returns the new rows; keys and values are
+    tuples, as a stateful processor has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among
+    several such operators, or `variables` does: the only one with these state variables.
     Whatever fails, the checkpoint is still the old one.
 
     ```python
