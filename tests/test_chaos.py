@@ -44,8 +44,8 @@ def calm(spark, tmp_path_factory) -> Path:
             (file,) = draft.glob("*.parquet")
             os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
             file.rename(folder / side / f"{number:03}.parquet")
-    job = start(folder)
-    assert job.wait(600) == 0, job.stdout.read().decode()
+    with start(folder) as job:
+        assert job.wait(600) == 0, job.stdout.read().decode()
     return folder
 
 
@@ -103,7 +103,8 @@ def disturbed(folder: Path, who: str, seed: int, master: str = "local[2,4]", kil
             for pid in [job.pid, *(child for child, _ in children(job.pid))]:
                 kill(pid)
             job.wait(60)
-    raise AssertionError(f"the job did not end: {job.stdout.read()!r}")
+            job.stdout.close()
+    raise AssertionError("the job did not end")
 
 
 def kill(pid: int) -> None:
@@ -212,6 +213,7 @@ def test_the_death_of_an_executor_changes_nothing(calm, cluster, tmp_path, seed)
     assert found
     kill(chance.choice(found))
     job.wait(300)
+    job.stdout.close()
     if job.returncode:
         assert disturbed(folder, "driver", seed, url, kills=0) == 0
     compare(calm, folder)

@@ -74,7 +74,9 @@ def test_a_batch_that_loses_too_much_is_not_committed_and_a_restart_goes_on(spar
 
     with pytest.raises(Exception, match="min_recall must be reached by every batch"):
         run(memory=20, min_recall=(0.99, "fail"))
-    out, seen = run(memory=400, min_recall=(0.99, "fail"))
+    with pytest.raises(Exception, match="min_recall must be reached by every batch"):
+        run(memory=21, min_recall=(0.98, "fail"))
+    out, seen = run(memory=400)
     exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10)
     assert bag(out) == bag(exact)
     assert seen[-1]["total_n_input"] == 480 and seen[-1]["total_recall"] == 1.0

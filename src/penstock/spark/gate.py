@@ -1,8 +1,8 @@
-"""The gate: one last stateful step through which all results pass, where what is to be said or decided needs all shards at once.
+"""The gate: one last step through which all results pass, where what is to be said or decided needs all shards at once.
 
-It is there only if asked for: with an extra condition, which Spark itself evaluates on the joined rows (and on the rows that were lost, as
-far as it looks at them), the counts of what passes are made and summed up here; and a batch whose recall is below `min_recall` ends
-here, before anything of it is committed.
+It is there only if asked for. A batch whose recall is below `min_recall` ends here, before anything of it is committed. With an extra
+condition, which Spark itself evaluates on the joined rows (and on the rows that were lost, as far as it looks at them), the counts of
+what passes are made here, and summed up over the life of the query: then the gate has a state.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
@@ -28,10 +29,10 @@ _JUDGED = ("n_output", "value", "lost", "lost_value")
 
 
 class Gate(StatefulProcessor):
-    """Adds up over the shards and over the life of the query, and fails a batch that lost too much."""
+    """Adds up what a condition has let pass, over the shards and over the life of the query; fails a batch that lost too much."""
 
-    def __init__(self, streams: int, *, judged: bool, least: float | None) -> None:
-        self.streams, self.judged, self.least = streams, judged, least
+    def __init__(self, streams: int, *, least: float | None) -> None:
+        self.streams, self.least = streams, least
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state: the sums so far."""
@@ -47,24 +48,41 @@ class Gate(StatefulProcessor):
             for name in names:
                 column = frame[name].astype(float).fillna(0.0)
                 sums[name] = max(sums[name], float(column.max())) if name.endswith("estimated") else sums[name] + float(column.sum())
-        if self.judged:
-            state = self.totals.get() if self.totals.exists() else None
-            before = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state[0])
-            after = {name: before[name] + sums[name] for name in _JUDGED}
-            self.totals.update((json.dumps(after),))
-            sums |= {f"total_{name}": value for name, value in after.items()}
-        recall = recall_of(sums)
-        if self.least is not None and recall < self.least:
-            raise PenstockError(
-                f"min_recall must be reached by every batch: it is {self.least:g}, and this batch would have a recall of {recall:.4g}. "
-                "Nothing of it is committed; a restart with more memory or a smaller min_recall goes on from here"
-            )
+        state = self.totals.get() if self.totals.exists() else None
+        before = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state[0])
+        after = {name: before[name] + sums[name] for name in _JUDGED}
+        self.totals.update((json.dumps(after),))
+        sums |= {f"total_{name}": value for name, value in after.items()}
+        _check(sums, self.least)
         for cell in cells:
             yield pd.DataFrame({CELL: [cell]} | dict.fromkeys(names))
         yield pd.DataFrame({CELL: [None]} | {name: [value] for name, value in sums.items()})
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def guard(least: float) -> Callable[[Batches], Batches]:
+    """For `mapInArrow` over the results of all shards: let them pass, unless the batch lost too much."""
+
+    def let_pass(batches: Batches) -> Batches:
+        sums = {"n_output": 0.0, "lost": 0.0}
+        for batch in batches:
+            for name in sums:
+                sums[name] += pc.sum(batch.column(name)).as_py() or 0.0
+            yield batch
+        _check(sums, least)
+
+    return let_pass
+
+
+def _check(sums: dict[str, float], least: float | None) -> None:
+    recall = recall_of(sums)
+    if least is not None and recall < least:
+        raise PenstockError(
+            f"min_recall must be reached by every batch: it is {least:g}, and this batch would have a recall of {recall:.4g}. "
+            "Nothing of it is committed; a restart with more memory or a smaller min_recall goes on from here"
+        )
 
 
 def opened(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:

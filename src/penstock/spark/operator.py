@@ -6,6 +6,7 @@ streams, each: select, shard, pack  ->  union  ->  one stateful processor per sh
 from __future__ import annotations
 
 import base64
+import inspect
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.duration import microseconds
-from penstock.spark.gate import GATE, Gate, closed, opened
+from penstock.spark.gate import GATE, Gate, closed, guard, opened
 from penstock.spark.inputs import Stream, check_types, keys_of, prepared, quoted, stream
 from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.metrics import counted, counts_schema, metrics
@@ -53,7 +54,7 @@ def join(
     *,
     on: str | Sequence[str] | None = None,
     memory: Any,
-    policy: Any = "prob",
+    policy: Any = None,
     allocation: str = "variable",
     stats: str = "decayed",
     objective: Any = None,
@@ -72,7 +73,7 @@ def join(
 
     * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
       `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
-    * `policy`: a name from `penstock policies`, or an object.
+    * `policy`: a name from `penstock policies`, or an object; "prob" unless told, with importance "dimpprob".
     * `condition`: an SQL expression over the columns of the joined row that must hold beside the equality of keys.
     * `shards`: into how many parts the keys are divided; as many as Spark has cores unless told.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make up later for what was lost.
@@ -83,7 +84,7 @@ def join(
     if how != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
     for option in options:
-        choose("join's option", option, _OPTIONS)
+        choose("join's option", option, (*inspect.signature(join).parameters, *_OPTIONS))
     sides = _sides(streams)
     names = tuple(streams)
     spark, streaming = sides[0].frame.sparkSession, sides[0].frame.isStreaming
@@ -106,7 +107,7 @@ def join(
             "lateness": {n: s.lateness for n, s in streams.items()},
             "memory": _part(memory, count),
             "allocation": allocation,
-            "policy": policy,
+            "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
             "stats": stats,
             "objective": objective,
         }
@@ -118,7 +119,7 @@ def join(
         shards=tuple(int(i) for i in ids),
         ghosts=max(1, _whole("ghosts", ghosts) // count),
         condition=condition,
-        judged=None if condition is None else _judged(spark, condition, schema, len(keys[0]), out),
+        judged=None if condition is None else _judged(condition, schema, len(keys[0]), out),
         archive=archive,
         run=f"batch-{uuid.uuid4()}",
     )
@@ -134,8 +135,11 @@ def join(
     played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
     rows = counts_schema(len(names))
     made = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
-    if condition is not None or action == "fail":
-        made = _gated(made, plan, schema, least if action == "fail" else None)
+    must = least if action == "fail" else None
+    if condition is not None:
+        made = _judged_rows(made, plan, schema, must)
+    elif must is not None:
+        made = made.repartition(1).mapInArrow(guard(must), rows)
     observed = made.observe(plan.name, *metrics(names))
     return observed.mapInArrow(unpacker(_arrow(schema)), schema)
 
@@ -154,18 +158,14 @@ def _packed(frames: list[DataFrame], ids: Ints, times: Sequence[str], streaming:
     return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
 
 
-def _gated(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
-    """All results through one gate, those that a condition refuses left out."""
+def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
+    """The results without what a condition refuses, through a gate that counts them."""
     streams, rows = len(plan.streams), counts_schema(len(plan.streams))
-    if plan.condition is not None:
-        wide = T.StructType(
-            [*schema, T.StructField(LOST, T.DoubleType()), *(T.StructField(name, T.DoubleType()) for name in counted(streams))]
-        )
-        open_rows = made.mapInArrow(opened(plan.schema, streams), wide)
-        judged = open_rows.where(F.col(LOST).isNull() | F.expr(plan.condition))
-        made = judged.mapInArrow(closed(plan.schema, streams), rows)
-    gate = Gate(streams, judged=plan.condition is not None, least=least)
-    return made.withColumn(GATE, F.lit(0)).groupBy(GATE).transformWithStateInPandas(gate, rows, "Append", "None")
+    wide = T.StructType([*schema, *(T.StructField(name, T.DoubleType()) for name in (LOST, *counted(streams)))])
+    open_rows = made.mapInArrow(opened(plan.schema, streams), wide)
+    judged = open_rows.where(F.col(LOST).isNull() | F.expr(str(plan.condition)))
+    cells = judged.mapInArrow(closed(plan.schema, streams), rows).withColumn(GATE, F.lit(0))
+    return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), rows, "Append", "None")
 
 
 def _archived(plan: Plan, shard: Shard, schema: T.StructType) -> Plan:
@@ -232,17 +232,11 @@ def _check_condition(spark: SparkSession, condition: str | None, schema: T.Struc
         raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
 
 
-def _judged(spark: SparkSession, condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """By stream, the columns that a condition needs: without each of the others it still makes sense."""
-    needed = []
-    for name in schema.names:
-        fewer = T.StructType([field for field in schema if field.name != name])
-        try:
-            _check_condition(spark, condition, fewer)
-        except PenstockError:
-            needed.append(name)
-    own = [[new for new in columns.values() if new in needed] for columns in out]
-    own[0] = [*(name for name in schema.names[:keys] if name in needed), *own[0]]
+def _judged(condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """By stream, the columns that a condition may look at: those whose names are in it."""
+    words = {(quoted_name or word).replace("``", "`").lower() for quoted_name, word in re.findall(r"`((?:[^`]|``)*)`|(\w+)", condition)}
+    own = [[new for new in columns.values() if new.lower() in words] for columns in out]
+    own[0] = [*(name for name in schema.names[:keys] if name.lower() in words), *own[0]]
     return tuple(tuple(names) for names in own)
 
 

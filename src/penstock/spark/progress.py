@@ -36,12 +36,20 @@ def progress(query: Any) -> Progress | None:
     if last is None:
         return None
     observed = last.observedMetrics
-    joins = {name: row if isinstance(row, dict) else row.asDict() for name, row in observed.items() if _is_ours(row)}
-    return Progress(int(last.batchId), joins)
+    found = {name: _numbers(row) for name, row in observed.items()}
+    return Progress(int(last.batchId), {name: numbers for name, numbers in found.items() if _is_ours(numbers)})
 
 
-def _is_ours(row: Any) -> bool:
-    return "total_recall" in (row if isinstance(row, dict) else row.asDict())
+def _numbers(row: Any) -> dict[str, Any]:
+    """The metrics in a row, which under Spark Connect comes as a list of values and a schema."""
+    found = row if isinstance(row, dict) else row.asDict()
+    if set(found) == {"values", "schema"}:
+        return dict(zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True))
+    return found
+
+
+def _is_ours(numbers: dict[str, Any]) -> bool:
+    return "total_recall" in numbers
 
 
 def _text(value: Any) -> str:
@@ -64,9 +72,9 @@ class _Watch(StreamingQueryListener):
         """Look at the metrics of a batch."""
         last = event.progress
         for name, row in last.observedMetrics.items():
-            if name not in self.least or not _is_ours(row):
+            found = _numbers(row)
+            if name not in self.least or not _is_ours(found):
                 continue
-            found = row.asDict()
             least = self.least[name]
             if least is not None and found["recall"] < least:
                 logger.warning(
