@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
@@ -92,13 +93,13 @@ class _Watch(StreamingQueryListener):
         """Nothing is to be said."""
 
 
-_watches: dict[int, _Watch] = {}
+_watches: WeakKeyDictionary[SparkSession, _Watch] = WeakKeyDictionary()
 
 
 def watch(spark: SparkSession, name: str, least: float | None) -> None:
     """Warn, from now on, of what the join of this name loses below `least`."""
-    found = _watches.get(id(spark))
+    found = _watches.get(spark)
     if found is None:
-        found = _watches[id(spark)] = _Watch()
+        found = _watches[spark] = _Watch()
         spark.streams.addListener(found)
     found.least[name] = least
