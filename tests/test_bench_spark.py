@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -33,7 +34,7 @@ def timed(spark: SparkSession) -> dict[str, bench.Timing]:
 
 
 class TestOnSpark:
-    pytestmark = ON_SPARK
+    pytestmark: ClassVar[list[Any]] = [*ON_SPARK, pytest.mark.slow]
 
     def test_the_contenders_agree(self, spark):
         assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000

@@ -19,6 +19,7 @@ from penstock.policies.table import open_policy
 from penstock.spark.meter import Meter, Units
 from penstock.spark.metrics import Z
 from penstock.statistics.table import RUNNING
+from strategies import COMPILED
 
 
 def engine_of(problem: Problem, policy: str, keep: Keep) -> Any:
@@ -100,7 +101,7 @@ def zipf_run(seed: int, *, streams: int = 2, keys: int = 50, ghosts: int = 60, p
     return meter, exact.totals.n_output - engine.totals.n_output
 
 
-SETTINGS = {"few keys": (50, "fifo", 2), "prob": (50, "prob", 2), "many keys": (2000, "fifo", 2), "three streams": (2000, "fifo", 3)}
+SETTINGS = {"few keys": (50, "fifo", 2), "prob": (50, "prob", 2), "many keys": (2000, "fifo", 2)}
 
 
 def hold(runs: int, keys: int, policy: str, streams: int) -> int:
@@ -115,6 +116,12 @@ def hold(runs: int, keys: int, policy: str, streams: int) -> int:
     return hits
 
 
+def test_an_estimate_over_three_streams_claims_nothing_about_its_error():
+    meter, _ = zipf_run(1, streams=3)
+    assert meter.total.estimated == 1.0 and meter.total.variance == math.inf
+
+
+@pytest.mark.skipif(not COMPILED, reason="many runs, too long for an engine that is not compiled")
 @pytest.mark.parametrize(("keys", "policy", "streams"), [SETTINGS["few keys"]], ids=["few keys"])
 def test_an_estimate_lies_within_its_interval(keys, policy, streams):
     assert hold(60, keys, policy, streams) >= 52  # at 95 %, fewer come once in a thousand times

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +22,9 @@ from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor  # noqa: E402
 
 from penstock.spark.rewrite import StateRows, rewrite_state  # noqa: E402
+from sparks import ON_SPARK  # noqa: E402
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
-]
+pytestmark = [*ON_SPARK, pytest.mark.slow]
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import it
 

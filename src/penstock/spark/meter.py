@@ -6,7 +6,8 @@ and the real engine does not is lost. This holds for any number of streams. Whil
 Ghosts have a budget of their own. Beyond it, ghosts of the heaviest keys stay and the others are sampled, by tuple (for more than two
 streams by key), each *unit* kept with probability q. With m the losses seen of a unit, the estimate adds m / q, and its variance is
 estimated without bias as the sum over kept units of (2·m·a + m²·(1/q - 1)) / q, where a sums m·(1/q - 1) over the unit's earlier
-batches: q may fall from batch to batch, and losses of one unit hang together.
+batches: q may fall from batch to batch, and losses of one unit hang together. For more than two streams a few keys carry most of the
+loss, more than a normal interval can tell: there the estimate is given, and its interval is everything.
 """
 
 from __future__ import annotations
@@ -165,6 +166,9 @@ class Meter:
             own = (seen**2).sum(axis=0) * (1 / self.q - 1) / self.q
             loss = Loss(loss.lost, loss.lost_value, float(own[0]), float(own[1]), 1.0)
             self._growth = self.units.add(distinct, seen, self.q)
+            if self.by_key:
+                loss.variance = loss.value_variance = np.inf
+                self._growth = np.full(2, np.inf)
         return loss, made, weight
 
     def _make_room(self, shadow: FastEngine, engine: Engine) -> None:
