@@ -197,6 +197,7 @@ def cluster(tmp_path_factory):
     for process in running:
         for pid in [process.pid, *(child for child, _ in children(process.pid))]:
             kill(pid)
+        process.wait(60)
 
 
 @pytest.mark.chaos
