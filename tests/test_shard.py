@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
+from penstock.spark.payload import Payload
 from penstock.spark.shard import Plan
 from penstock.spark.state import Vault
 
@@ -146,3 +147,16 @@ def test_cells_are_unpacked_into_rows():
         writer.write_table(shard_rows)
     batch = pa.record_batch({CELL: pa.array([bytes(sink.getvalue()), None], pa.binary())})
     assert [row for part in unpacker(schema)(iter([batch])) for row in part.to_pylist()] == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_a_large_block_is_written_in_pieces(monkeypatch):
+    monkeypatch.setattr("penstock.spark.payload._MOST", 100)
+    payload = Payload()
+    payload.add(0, np.arange(100), pa.table({"v": [f"{number:03}" for number in range(100)]}))
+    cells = payload.close(np.arange(0, 100, 3))
+    assert len(cells) > 3 and max(block.table.nbytes for block in payload.blocks.values()) <= 110
+    wanted = np.array([98, 1, 50, 49])
+    assert payload.fetch(0, wanted, ["v"])["v"].to_pylist() == ["098", "001", "050", "049"]
+    again = Payload()
+    again.restore({number: cell for number, cell in cells.items() if cell is not None}, np.setdiff1d(np.arange(100), np.arange(0, 100, 3)))
+    assert again.fetch(0, wanted, ["v"])["v"].to_pylist() == ["098", "001", "050", "049"] and again.next == payload.next

@@ -16,6 +16,7 @@ from penstock.core.trace import Ints
 from penstock.spark.blocks import from_cell, to_cell
 
 _WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted
+_MOST = 8 << 20  # bytes of a block: values of some 100 MB are more than Spark's state takes
 Changes = dict[int, bytes | None]
 """What to write under the number of a block; None: remove it."""
 
@@ -48,6 +49,12 @@ class Block:
         if self.n_alive == len(self.rows):
             return self
         return Block.of(self.stream, self.rows[self.alive], self.table.filter(pa.array(self.alive)).combine_chunks())
+
+    def split(self, most: int) -> list[Block]:
+        """The block in pieces of about so many bytes at most."""
+        step = max(1, len(self.rows) * most // max(1, self.table.nbytes))
+        starts = range(0, len(self.rows), step)
+        return [Block.of(self.stream, self.rows[at : at + step], self.table.slice(at, step)) for at in starts]
 
     @property
     def dead_bytes(self) -> float:
@@ -109,9 +116,9 @@ class Payload:
                     self._rewrite(number, changes)
         for block in self.new:
             block.without(departed)
-            if block.n_alive:
-                self.blocks[self.next] = block.compact()
-                changes[self.next] = self.blocks[self.next].pack()
+            for piece in block.compact().split(_MOST) if block.n_alive else ():
+                self.blocks[self.next] = piece
+                changes[self.next] = piece.pack()
                 self.next += 1
         self.new = []
         if limit is not None and self.n_bytes > limit:

@@ -30,7 +30,7 @@ FORMAT = 1
 """Of what is written into the state. A release reads the formats up to its own."""
 HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_log bigint, log_bytes bigint, n_null bigint"
 CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
-_CHUNK = 8 << 20  # bytes of a snapshot in one cell
+_CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _IDS = "ids of shards (from spark.sql.shuffle.partitions)"
@@ -149,7 +149,7 @@ class Vault:
                 self._put(kind, number, cell)
         entry = _log_entry(shard, result, clocks)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
-        fits = log_bytes + len(entry) <= max(_LEAST, _TUPLE * held)
+        fits = len(entry) <= _CHUNK and log_bytes + len(entry) <= max(_LEAST, _TUPLE * held)
         if fits and isinstance(shard.engine, FastEngine) and (head is None or json.loads(head[1]) == settings(shard.plan)):
             self._put("log", next_log, entry)
             next_log, log_bytes = next_log + 1, log_bytes + len(entry)
