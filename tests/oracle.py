@@ -128,6 +128,7 @@ def simulate(
         tuples, n_streams, windows, matcher(predicate), value, objective == "count", stats, switches,
         alpha, beta, half_life, given or {}, weights,
     )  # fmt: skip
+    context.by_key = predicate == "=" and (objective == "count" or n_streams > 2)
     slack = list(lateness) if isinstance(lateness, Sequence) else [lateness or 0] * n_streams
     held: list[Tuple] = []
     result = Result(n_input=len(rows))
@@ -195,12 +196,35 @@ class Context:
     arrivals: list[Tuple] = field(default_factory=list)  # all of this instant
     state: dict[int, Number] = field(default_factory=dict)  # what a policy remembers of a tuple, by row number
     whole: dict[int, Number] = field(default_factory=dict)  # p of the whole trace: computed once per tuple
+    by_key: bool = True  # arrivals of one key are priced alike, whatever their importance
+    moved: int = 0  # half-lives since the first arrival at which rare keys were last forgotten
+    forgotten: set[int] = field(default_factory=set)
 
     def arrive(self, instant: int, arrivals: list[Tuple]) -> None:
         """Begin an instant: the clock, the rows seen and the count windows take its arrivals in."""
         self.instant, self.arrivals = instant, arrivals
         self.seen = self.seen + arrivals
         self.now = max(self.now, arrivals[0].time)
+        if self.stats == "decayed":
+            self.forget(max(1, 8 // (self.n_streams - 1)), 1 / 256)
+
+    def forget(self, step: int, least: float) -> None:
+        """Every `step` half-lives: keys whose arrivals together weigh less than `least` of a new one are forgotten."""
+        past = [x for x in self.seen if x not in self.arrivals]
+        if not past or self.half_life == INFINITY:
+            return
+        begin = past[0].time
+        age = math.floor((self.arrivals[0].time - begin) / self.half_life / step) * step
+        if age <= self.moved:
+            return
+        self.moved = age
+        weights: dict[Any, float] = {}
+        classes = {x.number: (x.stream, x.key, None if self.by_key else x.importance) for x in past if x.number not in self.forgotten}
+        for x in past:
+            if x.number in classes:
+                weights.setdefault(classes[x.number], 0.0)
+                weights[classes[x.number]] += 2.0 ** ((x.time - begin) / self.half_life - age)
+        self.forgotten |= {number for number, one in classes.items() if weights[one] < least}
 
     def horizon(self, clock: str, lateness: Sequence[int]) -> Number:
         """The time up to which tuples may expire; a stream that has shown nothing yet holds it at minus infinity."""
@@ -252,7 +276,7 @@ class Context:
         if self.stats == "window":
             return total(self.pair(x, y) for y in self.near(x, stream))
         if self.stats == "decayed":
-            found = (y for y in self.seen if y.stream == stream and self.match(x, y))
+            found = (y for y in self.seen if y.stream == stream and self.match(x, y) and y.number not in self.forgotten)
             return rounded(math.fsum(self.pair(x, y) * 2.0 ** -((self.now - y.time) / self.half_life) for y in found))
         others = [y for y in self.tuples if y.stream == stream]
         count = total(self.pair(x, y) for y in others if self.match(x, y))

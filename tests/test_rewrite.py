@@ -125,7 +125,7 @@ class Job:
         return {str(path.relative_to(root)): path.stat().st_size for path in root.rglob("*") if path.is_file()}
 
 
-def rename_merge_and_split(rows: StateRows, _: int) -> StateRows:
+def rename_merge_and_split(rows: StateRows) -> StateRows:
     """1 becomes 101, 2 and 3 become 3, 4 becomes 4 (even numbers) and 104 (odd ones), and all is noted."""
     seen = {key[0]: value for key, _, value in rows["seen"]}
     merged = (seen[2][0] + seen[3][0], "mérged", seen[2][2] + seen[3][2])
@@ -168,7 +168,7 @@ def test_the_restarted_query_has_exactly_the_new_rows(spark, tmp_path, settings)
         3: show((5, "mérged", b"\2\2\3\3\3"), MERGED | {50: block(3, 50, 7)}),
         6: show((2, None, b"\6\6"), {6: block(6, 6, 600), 16: block(6, 16, 10)}),
     }
-    rewrite_state(spark, job.checkpoint, lambda rows, _: rows)
+    rewrite_state(spark, job.checkpoint, lambda rows: rows)
     assert job.run((5, 52, 7))[5] == show((3, None, b"\5\5\5"), {5: block(5, 5, 500), 15: block(5, 15, 10), 50: block(5, 50, 7)})
     job.checkpoint = backup.removeprefix("file:")
     assert job.listing() == old
@@ -189,29 +189,29 @@ def test_whatever_fails_the_checkpoint_is_the_old_one(spark, tmp_path, monkeypat
     job.run((1, 1, 10), (2, 2, 20))
     old = job.listing()
     wrong = {
-        "twice": lambda rows, _: {"blocks": [((1,), at, cell) for key, at, cell in rows["blocks"] for _ in "ab"]},
-        "got other": lambda rows, _: {"other": []},
-        "got none": lambda rows, _: {"seen": []},
-        "no map key": lambda rows, _: {"seen": rows["blocks"]},
-        "a map key": lambda rows, _: {"blocks": rows["seen"]},
-        "the 3 columns": lambda rows, _: {"seen": [(key, None, (1,)) for key, _, _ in rows["seen"]]},
+        "twice": lambda rows: {"blocks": [((1,), at, cell) for key, at, cell in rows["blocks"] for _ in "ab"]},
+        "got other": lambda rows: {"other": []},
+        "got none": lambda rows: {"seen": []},
+        "no map key": lambda rows: {"seen": rows["blocks"]},
+        "a map key": lambda rows: {"blocks": rows["seen"]},
+        "the 3 columns": lambda rows: {"seen": [(key, None, (1,)) for key, _, _ in rows["seen"]]},
     }
     for message, transform in wrong.items():
         with pytest.raises(PenstockError, match=message):
             rewrite_state(spark, job.checkpoint, transform)
     with pytest.raises(ZeroDivisionError):
-        rewrite_state(spark, job.checkpoint, lambda rows, _: 1 // 0)
+        rewrite_state(spark, job.checkpoint, lambda rows: 1 // 0)
     with pytest.raises(PenstockError, match="operator must be one of"):
-        rewrite_state(spark, job.checkpoint, lambda rows, _: rows, operator=1)
+        rewrite_state(spark, job.checkpoint, lambda rows: rows, operator=1)
     with pytest.raises(PenstockError, match="with a committed batch"):
-        rewrite_state(spark, str(tmp_path / "nowhere"), lambda rows, _: rows)
+        rewrite_state(spark, str(tmp_path / "nowhere"), lambda rows: rows)
     monkeypatch.setattr("penstock.spark.rewrite.encode", lambda row, schema: b"")
     with pytest.raises(PenstockError, match="binary form"):
-        rewrite_state(spark, job.checkpoint, lambda rows, _: rows)
+        rewrite_state(spark, job.checkpoint, lambda rows: rows)
     monkeypatch.undo()
     monkeypatch.setattr("penstock.spark.rewrite._check", lambda *arguments: 1 // 0)  # the last step before the checkpoint changes
     with pytest.raises(ZeroDivisionError):
-        rewrite_state(spark, job.checkpoint, lambda rows, _: rows)
+        rewrite_state(spark, job.checkpoint, lambda rows: rows)
     assert job.listing() == old
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "in"]
     assert job.run((1, 2, 10))[1] == show((1, None, b"\1"), {1: block(1, 1, 10)})
@@ -221,8 +221,8 @@ def test_other_operators_keep_their_state(spark, tmp_path):
     job = Job(spark, tmp_path, operators=2)
     job.run((1, 1, 10), (2, 2, 20))
     with pytest.raises(PenstockError, match=r"operator must be one of .*0, 1.* got None"):
-        rewrite_state(spark, job.checkpoint, lambda rows, _: rows)
-    rewrite_state(spark, job.checkpoint, lambda rows, _: {"seen": [((1,), None, (9, "new", b""))]}, operator=0)  # the last one of the query
+        rewrite_state(spark, job.checkpoint, lambda rows: rows)
+    rewrite_state(spark, job.checkpoint, lambda rows: {"seen": [((1,), None, (9, "new", b""))]}, operator=0)  # the last one of the query
     assert sorted(row["key"]["k"] for row in job.state("blocks", operator=1)) == [1, 2]
     assert job.run((1, 3, 10), (2, 3, 10)) == {1: show((9, "new", b""), {}), 2: NONE}
     assert sorted(row["key"]["k"] for row in job.state("blocks", operator=1)) == [1, 1, 2, 2]

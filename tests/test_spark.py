@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.spark.ids import shard_ids
 from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, ran, rows, spark_join
 
 pytestmark = ON_SPARK
@@ -92,6 +93,41 @@ def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_
     assert Counter((row["l_v"], row["r_v"]) for row in out.collect()) == wanted
     assert seen[-1]["total_n_output"] == run.n_output and seen[-1]["total_n_shed"] == run.n_shed and seen[-1]["total_n_input"] == len(trace)
     assert run.n_shed > 0 and max(batch["retained_rows"] for batch in seen) <= 12
+
+
+@pytest.mark.parametrize(
+    ("shards", "cuts", "disorder"), ((1, 1, 0), (2, 4, 0), (7, 2, 0), (1, 5, 25), (2, 2, 25), (7, 3, 25)), ids=lambda value: str(value)
+)
+def test_a_stream_in_any_batches_and_any_order_gives_sparks_own_join(spark, tmp_path, shards, cuts, disorder):
+    """And what `ps.exact` gives."""
+    random, frames, everything = Random(shards), {}, {}
+    for side in "lr":
+        came = sorted(rows(side, 90), key=lambda row: (row[0].timestamp() + random.uniform(0, disorder), row[2]))
+        everything[side] = came
+        edges = [0, *sorted(random.sample(range(1, 90), cuts - 1)), 90]
+        frames[side] = in_batches(spark, tmp_path / side, [came[begin:end] for begin, end in pairwise(edges)])
+    out, seen = ran(joined(*frames.values(), shards=shards, lateness=f"{disorder} seconds", memory=1000), tmp_path)
+    got = bag(out)
+    assert got == bag(spark_join(*(spark.createDataFrame(everything[side], SCHEMA) for side in "lr"), ["k"], 10)) and len(seen) == cuts
+    arrivals = sorted((ts, side, k, v) for side in "lr" for ts, k, v in everything[side])
+    columns = {"stream": [a[1] for a in arrivals], "time": [int(a[0].timestamp()) for a in arrivals], "key": [a[2] for a in arrivals]}
+    run = ps.exact(ps.Trace(columns, streams=("l", "r")), window=10, keep=ps.Keep(outputs=True))
+    assert Counter((row[2], row[4]) for row in got.elements()) == Counter((arrivals[a][3], arrivals[b][3]) for _, a, b in run.outputs)
+
+
+def test_a_collision_of_hashes_changes_nothing(spark, monkeypatch):
+    """All keys have one hash: they share a shard of three, and still only equal keys match."""
+    monkeypatch.setattr("penstock.spark.inputs.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
+    sides = [spark.createDataFrame(rows(tag, 60), SCHEMA) for tag in "lr"]
+    ample = bag(joined(*sides, shards=3))
+    assert ample == bag(spark_join(*sides, ["k"], 10)) and ample
+
+
+def test_shards_land_on_partitions_in_turn_however_many_there_are(spark):
+    ids = spark.createDataFrame([(int(number),) for number in shard_ids(12)], "id bigint")
+    for partitions in (1, 2, 3, 7, 12, 200):
+        places = [row[0] for row in ids.select(F.pmod(F.hash("id"), F.lit(partitions))).collect()]
+        assert places == [number % partitions for number in range(12)]
 
 
 def refused(**options: Any) -> Any:

@@ -30,8 +30,14 @@ def two_streams(spark, folder, n=240, seconds=90, cuts=(0, 20, 55, 90), keys="aa
     return frames, {side: spark.createDataFrame(rows_, SCHEMA) for side, rows_ in made.items()}
 
 
-@pytest.mark.parametrize(("shards", "options"), ((1, {}), (3, {}), (2, {"condition": "l_v < r_v or k = 'a'"}), (1, {"policy": "fifo"})))
-def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, shards, options):
+SOME = "l_v < r_v or k = 'a'"
+TOLD = ((1, {}, False), (3, {}, False), (2, {"condition": SOME}, False), (1, {"policy": "fifo"}, False), (2, {"condition": SOME}, True))
+
+
+@pytest.mark.parametrize(("shards", "options", "collide"), TOLD)
+def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, monkeypatch, shards, options, collide):
+    if collide:
+        monkeypatch.setattr("penstock.spark.inputs.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
     frames, all_rows = two_streams(spark, tmp_path)
     out, seen = ran(joined(*frames.values(), memory=30, shards=shards, lateness="0 seconds", **options), tmp_path)
     exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v")

@@ -170,16 +170,29 @@ def test_window_counts_what_is_retained_and_what_arrives():
 # ------------------------------------------------------------------------------------------------------------ decayed
 
 
+def remembered(rows: list[Row], now: int, half_life: float, streams: int = 2) -> list[Row]:
+    """The arrivals so far but for the keys that were forgotten.
+
+    Every 8 half-lives (of three streams 4, of four 2) since the first arrival, a key is forgotten whose arrivals in a stream weigh less than 1/256 together.
+    """
+    step = 8 // (streams - 1)
+    there = [row for row in rows if row.time <= now]
+    for age in range(step, int((now - rows[0].time) / half_life) + 1, step):
+        past = [row for row in there if (row.time - rows[0].time) / half_life < age]
+        weights: Counter[Any] = Counter()
+        for row in past:
+            weights[row.stream, row.key] += 2.0 ** ((row.time - rows[0].time) / half_life - age)
+        gone = {one for one, weight in weights.items() if weight < 1 / 256}
+        there = [row for row in there if row not in past or (row.stream, row.key) not in gone]
+    return there
+
+
 def log_of_ages(rows: list[Row], x: Row, stream: int, now: int, half_life: float) -> float:
     """log2 of the sum, over the arrivals of a stream so far that match x, of 2 ** -(age / half-life)."""
     found = [row for row in rows if row.time <= now and row.stream == stream and row.key == x.key is not None]
     exponents = [(row.time - now) / half_life for row in found]
     most = max(exponents, default=-math.inf)
     return most + math.log2(math.fsum(2.0 ** (e - most) for e in exponents)) if exponents else -math.inf
-
-
-FORGOTTEN = -450
-"""Below this power of two a price may have vanished: what has not been seen for so many half-lives."""
 
 
 @pytest.mark.parametrize("half_life", (1.0, 3.0, 10.0))
@@ -191,13 +204,14 @@ def test_decayed_is_the_sum_of_fading_arrivals(steps, streams, half_life):
     instants = noted(trace_of(rows, streams), stats="decayed", half_life=half_life, objective="count")
     for now, p in zip(times, instants, strict=True):
         wanted = {}
+        known = remembered(rows, now, half_life, streams)
         for number in p:
             x = rows[number]
             others = [stream for stream in range(streams) if stream != x.stream]
-            wanted[number] = sum(log_of_ages(rows, x, stream, now, half_life) for stream in others)
+            wanted[number] = sum(log_of_ages(known, x, stream, now, half_life) for stream in others)
         # A factor common to all is left open, so prices count in units of the largest.
         most = max(wanted.values())
-        if most > FORGOTTEN:
+        if most > -math.inf:
             largest = max(p.values())
             assert math.isfinite(largest)
             got = {number: price / largest for number, price in p.items()}
@@ -208,7 +222,8 @@ def counted_by_rates(source: Any, batch: Batch) -> np.ndarray:
     """All rates of a batch, piece by piece; each in the units of its own instant."""
     begin, parts = 0, []
     while begin < len(batch):
-        rates, end, _ = source.rates(batch, begin)
+        source.age(batch, begin)
+        rates, end = source.rates(batch, begin)
         assert end > begin
         parts.append(rates[: end - begin])
         begin = end
@@ -231,11 +246,21 @@ def test_the_decayed_counts_of_the_compiled_engine_over_thousands_of_half_lives(
     got = counted_by_rates(Decayed(problem(stats="decayed", half_life=half_life)), Batch(*columns))
     for number in range(0, len(rows), 2):
         now, other = rows[number].time, rows[number + 1]
-        unit = log_of_ages(rows, rows[number], 0, now, half_life)
+        known = remembered(rows, now, half_life)
+        unit = log_of_ages(known, rows[number], 0, now, half_life)
         for stream in range(2):
-            wanted = log_of_ages(rows, other, stream, now, half_life) - unit
+            wanted = log_of_ages(known, other, stream, now, half_life) - unit
             ratio = got[number + 1, stream] / got[number, 0]
-            assert ratio == pytest.approx(2.0**wanted, rel=1e-9, abs=2.0**FORGOTTEN)
+            assert ratio == pytest.approx(2.0**wanted, rel=1e-9, abs=0)
+
+
+def test_keys_that_come_no_more_take_no_room():
+    """Every key comes once: there are as many counts as some windows bring."""
+    source = Decayed(problem(stats="decayed", window=10))
+    for begin in range(0, 20_000, 1000):
+        time = np.arange(begin, begin + 1000)
+        counted_by_rates(source, Batch(time % 2, time, time))
+        assert len(source.snapshot()["key"]) < 300 and len(source.known) <= 2048
 
 
 def long_lived(streams: int) -> list[Row]:

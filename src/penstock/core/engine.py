@@ -78,8 +78,14 @@ class Policy(Protocol):
 class Statistics(Protocol):
     """Where probabilities come from."""
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
-        """For rows from `begin`: each key's rate in every stream; where these end; the half-lives by which earlier ones have aged."""
+    def age(self, batch: Batch, begin: int) -> int:
+        """Before row `begin`: bring rates into the units of its time; by how many half-lives they have aged."""
+
+    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+        """The prices of tuples with these keys now that rates have aged."""
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """For rows from `begin`: each key's rate in every stream; and where these end, because rates must age again."""
 
     def bands(self) -> Bands | None:
         """The prices of every key in every stream, where they never change; None where they may."""

@@ -229,11 +229,13 @@ class FastEngine:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
         if self.ranking.prices != RATES or self.memory.banded:
             return columns, len(batch)
-        rates, stop, steps = self.statistics.rates(batch, begin)
+        steps = self.statistics.age(batch, begin)
         if steps:
-            for array, name in (("groups", "price"), ("tolls", "used")):
-                self.arrays[array][name] = aged(self.arrays[array][name], steps * (self.problem.n_streams - 1))
+            groups, tolls = self.arrays["groups"], self.arrays["tolls"]
+            groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
+            tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
+        rates, stop = self.statistics.rates(batch, begin)
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
             return columns._replace(rates=rates), stop

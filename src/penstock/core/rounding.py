@@ -27,11 +27,11 @@ def rounded(x: float) -> float:
     return math.ldexp(np.rint(math.ldexp(mantissa, BITS)), exponent - BITS)
 
 
-def aged(sums: Floats, half_lives: int) -> Floats:
-    """Sums of weights after so many half-lives; what has become too small to be told from nothing is nothing.
+def aged(sums: Floats, half_lives: int, least: float = _VANISHED) -> Floats:
+    """Sums of weights after so many half-lives; what has become smaller than `least` is nothing.
 
     >>> aged(np.array([1.0, 0.0]), 3).tolist(), aged(np.array([1.0]), 1001).tolist()
     ([0.125, 0.0], [0.0])
     """
     out = np.ldexp(sums, -min(half_lives, 4000))
-    return np.where(out < _VANISHED, 0.0, out)
+    return np.where(out < least, 0.0, out)

@@ -78,6 +78,7 @@ class Meter:
         self.shadow: FastEngine | None = None
         self.q = 1.0
         self.heavy = np.empty(0, dtype=np.int64)  # keys
+        self.idle = False  # the shadow has begun with this batch
         self.blind_until = -LIMIT  # the last expiry of a ghost that was let go
         self.units = Units()
         self.total = Loss()
@@ -100,7 +101,8 @@ class Meter:
 
     def before(self, batch: Batch, engine: Engine) -> None:
         """Begin a shadow if this batch may shed something."""
-        if self.shadow is None and _may_shed(self.problem, engine, batch):
+        self.idle = self.shadow is None and _may_shed(self.problem, engine, batch)
+        if self.idle:
             self.begin(engine)
 
     def begin(self, engine: Engine) -> None:
@@ -111,6 +113,8 @@ class Meter:
     def after(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> tuple[Loss, Ints, Floats]:
         """What this batch lost; with `wants_rows`, also the lost outputs that were seen (time, row per stream) and what each stands for."""
         shadow, missed, weight = self.shadow, np.empty((0, self.problem.n_streams + 1), np.int64), np.empty(0)
+        if self.idle and engine.totals.n_shed == before.n_shed:
+            shadow = self.shadow = None  # it need not have begun
         if shadow is None:
             return Loss(), missed, weight
         if not shadow.keep.outputs and self.q == 1.0:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -25,6 +24,7 @@ from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.duration import microseconds
 from penstock.spark.gate import GATE, Gate, closed, guard, opened
+from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, check_types, keys_of, prepared, quoted, stream
 from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.metrics import counted, counts_schema, metrics
@@ -92,7 +92,7 @@ def join(
     check_types(streams, keys)
     weighed = any(side.importance is not None for side in sides)
     count = _shards(spark, shards)
-    ids = ids_that_land_apart(spark, count, _partitions(spark))
+    ids = shard_ids(count)
     out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
     frames = [prepared(side, own, columns, weighed, count) for side, own, columns in zip(sides, keys, out, strict=True)]
     schema = _schema(sides, keys, out, weighed)
@@ -294,21 +294,6 @@ def _parallelism(spark: SparkSession) -> int:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
         return 4  # Spark Connect does not say
-
-
-def ids_that_land_apart(spark: SparkSession, shards: int, partitions: int) -> Ints:
-    """One id per shard, so that the shuffle spreads them over its partitions as evenly as can be.
-
-    The first is always 0: whatever else changes at a restart, that shard finds its old state and can say so.
-    """
-    many = 32 * max(shards, partitions)
-    rows = spark.range(many).select("id", F.pmod(F.hash("id"), F.lit(partitions)).alias("at")).collect()
-    found: dict[int, list[int]] = {}
-    for row in sorted(rows, key=lambda row: row["id"]):
-        found.setdefault(row["at"], []).append(row["id"])
-    columns = sorted(found.values())
-    layers = [one for layer in range(many) for column in columns for one in column[layer : layer + 1]]
-    return np.array(layers[:shards], dtype=np.int64)
 
 
 __all__ = ["Stream", "join", "stream"]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.core.trace import Ints
 from penstock.spark.blocks import from_cell, to_cell
 
+_SPREAD = 16  # numbers that a table of places may have for each row that is looked for
 _WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted
 _MOST = 8 << 20  # bytes of a block: values of some 100 MB are more than Spark's state takes
 Changes = dict[int, bytes | None]
@@ -36,10 +37,21 @@ class Block:
         """All of them alive."""
         return cls(stream, rows, table, np.ones(len(rows), dtype=bool), len(rows))
 
+    def find(self, rows: Ints) -> Ints:
+        """Where these rows are in the block; of those that are not here, -1."""
+        first, last = int(self.rows[0]), int(self.rows[-1])
+        if last - first < _SPREAD * len(rows):  # a table of places is made faster than so many searches
+            place = np.full(last - first + 1, -1, dtype=np.int64)
+            place[self.rows - first] = np.arange(len(self.rows))
+            inside = (rows >= first) & (rows <= last)
+            return np.where(inside, place[np.where(inside, rows - first, 0)], -1)
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[at] == rows, at, -1)
+
     def without(self, dead: Ints) -> int:
         """Mark those of these rows that are here as dead; how many there were."""
-        at = np.searchsorted(self.rows, dead)
-        at = at[(at < len(self.rows)) & (self.rows[np.minimum(at, len(self.rows) - 1)] == dead)]
+        at = self.find(dead)
+        at = at[at >= 0]
         self.alive[at] = False
         self.n_alive -= len(at)
         return len(at)
@@ -95,7 +107,7 @@ class Payload:
         begin, at = 0, np.empty(len(rows), dtype=np.int64)
         for number in touched:
             here = which == number if len(touched) > 1 else slice(None)
-            at[here] = begin + np.searchsorted(mine[number].rows, rows[here])
+            at[here] = begin + mine[number].find(rows[here])
             begin += len(mine[number].rows)
         table = pa.concat_tables([mine[number].table.select(columns) for number in touched])
         if begin <= _WHOLE * len(rows):

@@ -25,10 +25,10 @@ from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.ranking import ARRIVAL, DRAW
 from penstock.core.trace import Floats, Ints
+from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import comparable
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter, Units
-from penstock.spark.operator import ids_that_land_apart
 from penstock.spark.payload import Block, Payload
 from penstock.spark.rewrite import StateRows, rewrite_state
 from penstock.spark.shard import Plan, Shard
@@ -45,19 +45,17 @@ def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
     """Rewrite the state in a checkpoint for another number of shards; where the old checkpoint is now."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
         raise PenstockError(f"shards must be a whole number >= 1, got {shards!r}")
-    return rewrite_state(
-        spark, checkpoint, lambda rows, partitions: _rewritten(spark, rows, shards, partitions), variables=("head", "cells")
-    )
+    return rewrite_state(spark, checkpoint, lambda rows: _rewritten(spark, rows, shards), variables=("head", "cells"))
 
 
-def _rewritten(spark: SparkSession, rows: StateRows, count: int, partitions: int) -> StateRows:
+def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     old = opened(rows)
     plan = old[0].plan
     if not isinstance(old[0].engine, FastEngine):
         raise PenstockError("the state of a policy or value function of your own cannot be divided; use a new checkpoint")
     if count == len(plan.shards):
         raise PenstockError(f"shards must differ from what the query has, got {count}")
-    ids = ids_that_land_apart(spark, count, partitions)
+    ids = shard_ids(count)
     new = divided(old, _planned(plan, ids), lambda columns: _places(spark, columns, count))
     found: StateRows = {"head": [], "cells": []}
     for shard, number in zip(new, ids, strict=True):

@@ -43,14 +43,14 @@ _CHUNK = 64 << 20  # bytes that are handed to Spark together
 def rewrite_state(
     spark: SparkSession,
     checkpoint: str,
-    transform: Callable[[StateRows, int], StateRows],
+    transform: Callable[[StateRows], StateRows],
     *,
     operator: int | None = None,
     variables: Sequence[str] = (),
 ) -> str:
     """Replace the state of a stopped query's `transformWithState` by what `transform` makes of it; return where the old checkpoint is now.
 
-    `transform` gets the rows of the last committed batch and the number of partitions, and returns the new rows; keys and values are
+    `transform` gets the rows of the last committed batch and returns the new rows; keys and values are
     tuples, as a stateful processor has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among
     several such operators, or `variables` does: the only one with these state variables.
     Whatever fails, the checkpoint is still the old one.
@@ -70,7 +70,7 @@ def rewrite_state(
         raise PenstockError(f"checkpoint must have no backup of batch {batch} yet, got {backup}: move it away")
     with _format_of(spark, commit):
         target = _target(spark, files.root, batch, operator, set(variables))
-        wanted = _encoded(transform(_decoded(spark, files.root, target), target.partitions), target)
+        wanted = _encoded(transform(_decoded(spark, files.root, target)), target)
         try:
             files.stage(staged, target.operator)
             ids = _write(spark, files, staged, target, wanted)

@@ -24,6 +24,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
+from penstock.spark.ids import shard_ids
 from penstock.spark.shard import Plan, Result, Shard
 
 FORMAT = 1
@@ -33,7 +34,6 @@ CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
 _CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
-_IDS = "ids of shards (from spark.sql.shuffle.partitions)"
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
@@ -60,7 +60,6 @@ def settings(plan: Plan) -> dict[str, Any]:
         "schema": [str(field) for field in plan.schema][plan.keys :],
         "condition": plan.condition,
         "shards": len(plan.shards),
-        _IDS: list(plan.shards),
     }
     free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
@@ -81,7 +80,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
         times=tuple(made["times"]),
         has_importance=made["has_importance"],
         name=made["name"],
-        shards=tuple(fixed[_IDS]),
+        shards=tuple(int(i) for i in shard_ids(fixed["shards"])),
         ghosts=found["free"]["ghosts"],
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),

@@ -8,16 +8,24 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.engine import Bands
-from penstock.core.trace import Floats
+from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 
 
 class Source:
     """A source of probabilities (`penstock.core.engine.Statistics`)."""
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
+    def age(self, batch: Batch, begin: int) -> int:
+        """Rates that do not age."""
+        return 0
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
+
+    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+        """Prices that do not age."""
+        return price
 
     def bands(self) -> Bands | None:
         """Prices may change."""

@@ -2,8 +2,8 @@
 
 Weights are taken *forward*: an arrival at time u weighs 2 ** ((u - origin) / half-life) for good, so sums grow only by arrivals and the
 order of keys changes only where something arrived. Every so many half-lives since the first arrival, the origin moves along, which
-divides every sum by the same power of two, exactly; sums that vanish with it are forgotten. When it moves depends on the times of
-the rows alone, not on how they are cut into batches.
+divides every sum by the same power of two, exactly; sums that are then below a small part of one arrival are forgotten, so that keys
+that come no more take no room. When it moves depends on the times of the rows alone, not on how they are cut into batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from penstock.core.trace import Floats, Ints
 from penstock.core.view import View, match
 from penstock.statistics.base import Source
 
-_REACH = 96  # the exponent that the price of one arrival may reach before the origin moves
+_REACH = 8  # the exponent that the price of one arrival may reach before the origin moves
+FORGOTTEN = 2.0**-8
+"""A sum below this part of one arrival is forgotten when the origin moves."""
 
 
 class Forward:
@@ -40,13 +42,16 @@ class Forward:
             self.origin = int(time[0])
         return (time - self.origin) / self.half_life - self.moved
 
-    def segment(self, time: Ints) -> tuple[int, int]:
-        """How many rows can be weighed before the origin must move, and by how many half-lives it has just moved."""
-        steps = int(self.exponents(time[:1])[0] // self.step) * self.step
-        if steps > 0:
-            self.moved += steps
+    def move(self, time: int) -> int:
+        """Move the origin where a row of this time needs it; by how many half-lives."""
+        steps = max(0, int(self.exponents(np.array([time]))[0] // self.step) * self.step)
+        self.moved += steps
+        return steps
+
+    def span(self, time: Ints) -> int:
+        """How many of these rows can be weighed before the origin must move."""
         beyond = np.flatnonzero(self.exponents(time) >= self.step)
-        return (int(beyond[0]) if len(beyond) else len(time)), max(0, steps)
+        return int(beyond[0]) if len(beyond) else len(time)
 
     def snapshot(self) -> dict[str, Any]:
         """The position of the clock."""
@@ -74,12 +79,17 @@ class Decayed(Source):
         self.sums = np.zeros((64, problem.n_streams))
         self.history: list[tuple[NDArray[Any], ...]] = []
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
-        """The decayed count of each row's key in each stream, its instant included, in forward weights."""
-        span, steps = self.forward.segment(batch.time[begin:])
+    def age(self, batch: Batch, begin: int) -> int:
+        """Move the origin where it must."""
+        steps = self.forward.move(batch.time[begin])
         if steps:
-            self.sums = aged(self.sums, steps)
-            self._resize(len(self.known))
+            self.sums = aged(self.sums, steps, FORGOTTEN)
+            self._resize(_size(np.count_nonzero((self.known >= 0) & (self.sums > 0).any(axis=1))))
+        return steps
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """The decayed count of each row's key in each stream, its instant included, in forward weights."""
+        span = self.forward.span(batch.time[begin:])
         stop = begin + span
         weight = np.exp2(self.forward.exponents(batch.time[begin:stop]))
         rates = np.zeros((span, self.problem.n_streams))
@@ -89,7 +99,13 @@ class Decayed(Source):
             at = _count(self.known, self.sums, batch.stream[part], batch.time[part], batch.key[part], weight, rates, at)
             if at < span:
                 self._resize(2 * len(self.known))
-        return rates, stop, steps
+        return rates, stop
+
+    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+        """The prices by the sums that are left: what was forgotten is worth nothing."""
+        out = np.zeros(len(price))
+        _reprice(self.known, self.sums, key.astype(np.int64), stream.astype(np.int64), out)
+        return out
 
     def units(self) -> tuple[int, float, int]:
         """The clock of the forward weights."""
@@ -98,17 +114,16 @@ class Decayed(Source):
     def arrive(self, view: View) -> None:
         """Weigh the arrivals, and add them to the sums of the candidates that they match."""
         new = np.flatnonzero(view.new)
-        _, steps = self.forward.segment(view.time[new])
+        steps = self.forward.move(view.time[new[0]])
         if steps:
-            view.rates[:] = aged(view.rates, steps)
-            self.history = [(*columns[:-1], aged(columns[-1], steps)) for columns in self.history]
+            self._forget(steps)
+            old = np.flatnonzero(~view.new)
+            view.rates[old] = self._weigh(view, old, self.history[0])
         weight = np.exp2(self.forward.exponents(view.time[new]))
         self.history.append((view.stream[new], view.key[new], view.values[new], view.importance[new], weight))
         old = np.flatnonzero(~view.new)
         view.rates[old] += self._weigh(view, old, self.history[-1])
-        stream, key, values, importance, weights = (np.concatenate(c) for c in zip(*self.history, strict=True))
-        kept = weights > 0
-        self.history = [(stream[kept], key[kept], values[kept], importance[kept], weights[kept])]
+        self.history = [tuple(np.concatenate(columns) for columns in zip(*self.history, strict=True))]
         view.rates[new] = self._weigh(view, new, self.history[0])
 
     def prices(self, view: View) -> Floats:
@@ -120,6 +135,15 @@ class Decayed(Source):
                     mine = view.of(i)
                     out[mine] *= np.array([rounded(float(x)) for x in view.rates[mine, j]])
         return out
+
+    def _forget(self, steps: int) -> None:
+        """The origin of the weights has moved: arrivals that are priced alike are forgotten together."""
+        stream, key, values, importance, weight = self.history[0]
+        weight = aged(weight, steps)
+        alike = np.array([stream, key, *([] if self.problem.priced_by_key else [importance])], dtype=np.float64)
+        _, which = np.unique(alike, axis=1, return_inverse=True)
+        kept = np.bincount(which.reshape(-1), weight)[which.reshape(-1)] >= FORGOTTEN
+        self.history = [(stream[kept], key[kept], values[kept], importance[kept], weight[kept])]
 
     def _weigh(self, view: View, chosen: Ints, arrivals: tuple[NDArray[Any], ...]) -> Floats:
         """For each chosen candidate and each stream, the weight (times value) of the arrivals that match it."""
@@ -163,7 +187,7 @@ class Decayed(Source):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over counts."""
-        size = 1 << max(6, (4 * len(state["key"])).bit_length())
+        size = _size(len(state["key"]))
         self.known = np.full(size, -1, dtype=np.int64)
         self.sums = np.zeros((size, self.problem.n_streams))
         _rehash(self.known, self.sums, state["key"], state["sums"])
@@ -172,12 +196,30 @@ class Decayed(Source):
             self.history = [tuple(state[f"history.{number}"] for number in range(5))]
 
 
+def _size(keys: int) -> int:
+    """Of a hash table for so many keys."""
+    return 1 << max(6, (4 * int(keys)).bit_length())
+
+
 @kernel
 def _find(known: Ints, key: int) -> int:
     at = place_of(len(known), key)
     while known[at] >= 0 and known[at] != key:
         at = (at + 1) & (len(known) - 1)
     return at
+
+
+@routine
+def _reprice(known: Ints, sums: Floats, key: Ints, stream: Ints, out: Floats) -> None:
+    for number in range(len(key)):
+        if key[number] >= 0:
+            at = _find(known, key[number])
+            if known[at] >= 0:
+                price = 1.0
+                for other in range(sums.shape[1]):
+                    if other != stream[number]:
+                        price *= rounded(sums[at, other])
+                out[number] = price
 
 
 @routine

@@ -37,15 +37,15 @@ class Fixed(Source):
     def __init__(self, table: Floats) -> None:
         self.table = table
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """The rows' entries in the table, 0 for keys that match nothing."""
         key = batch.key[begin:]
         unknown = key < 0
         if not unknown.any():
-            return self.table.take(key, axis=0), len(batch), 0
+            return self.table.take(key, axis=0), len(batch)
         rates = self.table.take(np.maximum(key, 0), axis=0)
         rates[unknown] = 0.0
-        return rates, len(batch), 0
+        return rates, len(batch)
 
     def bands(self) -> Bands | None:
         """The partners' rates multiplied, and numbered.

@@ -17,7 +17,7 @@ from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 from penstock.statistics.base import Source
-from penstock.statistics.decayed import Forward
+from penstock.statistics.decayed import FORGOTTEN, Forward
 
 _PRIME = 2147483647
 
@@ -39,15 +39,18 @@ class Sketch(Source):
         self.hashes = np.random.default_rng(problem.seed).integers(1, _PRIME, size=(depth, 2))
         self.table = np.zeros((2, problem.n_streams, depth, width))  # weights; weights times importance
 
-    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int, int]:
+    def age(self, batch: Batch, begin: int) -> int:
+        """Move the origin where it must."""
+        return self._move(batch.time[begin])
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """The estimated decayed count of each row's key in each stream, its instant included, in forward weights."""
-        span, steps = self.forward.segment(batch.time[begin:])
-        self._move(steps)
+        span = self.forward.span(batch.time[begin:])
         part = slice(begin, begin + span)
         weight = np.exp2(self.forward.exponents(batch.time[part]))
         rates = np.zeros((span, self.problem.n_streams))
         _count(self.table[0], self.hashes, batch.stream[part], batch.time[part], batch.key[part], weight, rates)
-        return rates, begin + span, steps
+        return rates, begin + span
 
     def units(self) -> tuple[int, float, int]:
         """The clock of the forward weights."""
@@ -55,8 +58,7 @@ class Sketch(Source):
 
     def arrive(self, view: View) -> None:
         """Weigh the arrivals."""
-        _, steps = self.forward.segment(view.time[view.new])
-        self._move(steps)
+        self._move(view.time[view.new][0])
         new = np.flatnonzero(view.new & (view.key >= 0))
         if len(new):
             weight = np.exp2(self.forward.exponents(view.time[new]))
@@ -81,10 +83,22 @@ class Sketch(Source):
                 out[mine] *= count * worth
         return out
 
-    def _move(self, steps: int) -> None:
-        """The origin of the weights has moved."""
+    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+        """The prices by what the cells hold now."""
+        out = np.where(key >= 0, 1.0, 0.0)
+        for own in range(self.problem.n_streams):
+            mine = np.flatnonzero((stream == own) & (key >= 0))
+            for other in range(self.problem.n_streams):
+                if other != own and len(mine):
+                    out[mine] *= _estimate(self.table[0], self.hashes, other, key[mine].astype(np.int64))
+        return out
+
+    def _move(self, time: int) -> int:
+        """Move the origin of the weights where a row of this time needs it."""
+        steps = self.forward.move(time)
         if steps:
-            self.table = aged(self.table, steps)
+            self.table = aged(self.table, steps, FORGOTTEN)
+        return steps
 
     def snapshot(self) -> dict[str, Any]:
         """The table, and the clock."""

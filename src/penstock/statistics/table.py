@@ -61,6 +61,6 @@ def open_statistics(
 
 def _partner_rates(problem: Problem, source: Fixed, batch: Batch) -> Any:
     """For each row the product of its partners' rates."""
-    rates, _, _ = source.rates(batch, 0)
+    rates, _ = source.rates(batch, 0)
     rates[np.arange(len(batch)), batch.stream] = 1.0
     return rates.prod(axis=1) * (batch.key >= 0)
