@@ -173,7 +173,8 @@ def test_window_counts_what_is_retained_and_what_arrives():
 def remembered(rows: list[Row], now: int, half_life: float, streams: int = 2) -> list[Row]:
     """The arrivals so far but for the keys that were forgotten.
 
-    Every 8 half-lives (of three streams 4, of four 2) since the first arrival, a key is forgotten whose arrivals in a stream weigh less than 1/256 together.
+    Every 8 half-lives (of three streams 4, of four 2) since the first arrival, a key is forgotten whose arrivals in a stream weigh less
+    than 1/256 together.
     """
     step = 8 // (streams - 1)
     there = [row for row in rows if row.time <= now]

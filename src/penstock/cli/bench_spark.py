@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from penstock.spark.contenders import Job
 
 EXAMPLE = "Example: penstock bench spark --rows 100000 --window 5000 --keys 12500 --doubling"
-_USUAL = {"rows": "500000", "batches": "5", "own-batches": "3", "warm-up": "2", "window": "20000", "keys": "50000"}
+_USUAL = {"rows": "500000", "batches": "10", "own-batches": "3", "warm-up": "20", "window": "20000", "keys": "50000"}
 _QUICK = {"rows": "20000", "batches": "2", "own-batches": "2", "warm-up": "1", "window": "2000", "keys": "5000"}
 _PEER_ROWS = 1_000_000
 
 
 def spark(
     rows: Annotated[str | None, typer.Option(metavar="COUNT", help="Of a batch, both streams together.  [default: 500000]")] = None,
-    batches: Annotated[str | None, typer.Option(metavar="N", help="Batches that count.  [default: 5]")] = None,
+    batches: Annotated[str | None, typer.Option(metavar="N", help="Batches that count.  [default: 10]")] = None,
     own_batches: Annotated[str | None, typer.Option(metavar="N", help="The same for Spark's own, slow join.  [default: 3]")] = None,
-    warm_up: Annotated[str | None, typer.Option(metavar="N", help="Batches before those.  [default: 2]")] = None,
+    warm_up: Annotated[str | None, typer.Option(metavar="N", help="Batches before those; of Spark's join a tenth.  [default: 20]")] = None,
     window: Annotated[str | None, typer.Option(metavar="ROWS", help="Of each stream.  [default: 20000]")] = None,
     keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: 50000]")] = None,
     shards: Annotated[str | None, typer.Option(metavar="N", help="Shards and shuffle partitions.  [default: the cores]")] = None,
@@ -59,7 +59,7 @@ def spark(
     job = Job(shards=parts, **{name.replace("-", "_"): size for name, size in sizes.items()})
     names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling
-    steps = sum(job.warm_up + (job.own_batches if CONTENDERS[name].slow else job.batches) for name in names)
+    steps = sum(sum(CONTENDERS[name].batches(job)) for name in names)
     before = os.getloadavg()[0]
     with Bar(rounds * steps + len(names) + len(others), "starting Spark") as bar:
         say = announcing(bar)
@@ -153,7 +153,8 @@ def _print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: J
         lines,
         title=f"Batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, {job.shards} shards, "
         f"{about['cores']} cores, Spark {about['spark']}",
-        caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {job.warm_up} batches of warm-up are left out. "
+        caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {job.warm_up} batches of warm-up "
+        "(of Spark's own join a tenth) are left out. "
         "CPU: Java and Python workers together. "
         f"Load of the machine {about['load'][0]:.1f} before, {about['load'][1]:.1f} after.",
     )

@@ -83,22 +83,23 @@ def open_session(cores: int) -> SparkSession:
 def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
     """Run one contender as a streaming query until enough batches are done."""
     contender = CONTENDERS[name]
-    counted = job.own_batches if contender.slow else job.batches
-    total = job.warm_up + counted
+    warm_up, counted = contender.batches(job)
+    total = warm_up + counted
     context: Any = spark.sparkContext
     java = context._jvm.java.lang.ProcessHandle.current().pid()
     spent: list[float] = []
+    ticks: dict[int, int] = {}
 
     def tell(done: int) -> None:
-        if done >= job.warm_up:
-            spent.append(_cpu_seconds(java))
-        say(f"{name}, {'batch' if done >= job.warm_up else 'warm-up,'} {done + 1} of {total}")
+        if done >= warm_up:
+            spent.append(_cpu_seconds(java, ticks))
+        say(f"{name}, {'batch' if done >= warm_up else 'warm-up,'} {done + 1} of {total}")
 
     with _settings(spark, job, contender), _running(query(spark, job, contender).writeStream.format("noop")) as (running, folder):
         events = _watch(running, total, tell)
-        spent.append(_cpu_seconds(java))
+        spent.append(_cpu_seconds(java, ticks))
         size = _size(folder)
-    steady, last = events[job.warm_up : total], events[total - 1]
+    steady, last = events[warm_up:total], events[total - 1]
     operators = last["stateOperators"]
     ours = [event.get("observedMetrics", {}).get(OBSERVED, {}) for event in steady]
     held = ours[-1].get("retained_rows", sum(one["numRowsTotal"] for one in operators) if operators else None)
@@ -233,15 +234,19 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _cpu_seconds(process: int) -> float:
-    """What a process and its descendants have used of the processors; unlike the clock, it does not see what else the machine does."""
-    parents, ticks = {}, {}
+def _cpu_seconds(process: int, ticks: dict[int, int]) -> float:
+    """What a process and its descendants have used of the processors; unlike the clock, it does not see what else the machine does.
+
+    `ticks` remembers those that have ended since the last call.
+    """
+    parents, now = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             parents[int(stat.parent.name)] = int(fields[1])
-            ticks[int(stat.parent.name)] = sum(map(int, fields[11:15]))  # its own, and those of children that have ended
+            now[int(stat.parent.name)] = sum(map(int, fields[11:13]))
     family = {process}
     while more := {one for one, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(ticks[one] for one in family) / os.sysconf("SC_CLK_TCK") if process in ticks else math.nan
+    ticks |= {one: now[one] for one in family if one in now}
+    return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if process in ticks else math.nan

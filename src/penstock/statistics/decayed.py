@@ -84,7 +84,7 @@ class Decayed(Source):
         steps = self.forward.move(batch.time[begin])
         if steps:
             self.sums = aged(self.sums, steps, FORGOTTEN)
-            self._resize(_size(np.count_nonzero((self.known >= 0) & (self.sums > 0).any(axis=1))))
+            self._resize(_size(int(np.count_nonzero((self.known >= 0) & (self.sums > 0).any(axis=1)))))
         return steps
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
@@ -198,7 +198,7 @@ class Decayed(Source):
 
 def _size(keys: int) -> int:
     """Of a hash table for so many keys."""
-    return 1 << max(6, (4 * int(keys)).bit_length())
+    return 1 << max(6, (4 * keys).bit_length())
 
 
 @kernel
