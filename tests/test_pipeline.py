@@ -28,12 +28,11 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from penstock.spark import pipeline  # noqa: E402
 from penstock.spark.follow import follow  # noqa: E402
-from sparks import ON_SPARK  # noqa: E402
+from sparks import ON_SPARK, later  # noqa: E402
 
 pytestmark = ON_SPARK
 
 GENERATOR = {"kind": "generator", "streams": ["v", "o"], "keys": 20, "rate": [2, 1], "ticks": 60, "burst": "20:5:3", "seed": 3}
-KINDS = ("parquet", "json", "csv")
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +72,7 @@ def exact(ticks: int = 60, **source: Any) -> int:
     return int(ps.exact(ps.Trace(Generator(**options).arrivals(0, ticks, ticks)), window=10).n_output)
 
 
-@pytest.mark.parametrize("pace", ({"ticks_per_batch": 7}, {"ticks_per_batch": 60}, {"rows_per_second": 100}), ids=str)
+@pytest.mark.parametrize("pace", (later({"ticks_per_batch": 7}), {"ticks_per_batch": 60}, later({"rows_per_second": 100})))
 def test_the_generator_gives_the_same_rows_however_batches_are_cut(spark, tmp_path, pace):
     source = GENERATOR | pace | {"disorder": 3, "importance": "rare"}
     found = described(source, tmp_path)
@@ -100,7 +99,7 @@ def test_an_endless_generator_keeps_its_pace_until_it_is_stopped(spark):
     assert second["batch"] > first["batch"] and second["total_n_input"] >= second["n_input"] > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ("parquet", *map(later, ("json", "csv"))))
 def test_files_in_and_files_out(spark, tmp_path, kind):
     for name in "vo":
         rows = [(dt.datetime(2026, 1, 1, 0, 0, second, tzinfo=dt.UTC), second % 3) for second in range(20)]

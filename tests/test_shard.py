@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ import penstock as ps
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
-from penstock.spark.shard import Plan
+from penstock.spark.shard import Plan, Shard
 from penstock.spark.state import Vault
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
@@ -160,3 +161,24 @@ def test_a_large_block_is_written_in_pieces(monkeypatch):
     again = Payload()
     again.restore({number: cell for number, cell in cells.items() if cell is not None}, np.setdiff1d(np.arange(100), np.arange(0, 100, 3)))
     assert again.fetch(0, wanted, ["v"])["v"].to_pylist() == ["098", "001", "050", "049"] and again.next == payload.next
+
+
+def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only(tmp_path):
+    """Blocks without columns still have rows, in the state and in a local copy."""
+    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("__lost", pa.float64())])
+    options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed"}
+    bare = Plan(("l", "r"), 1, (("l_v",), ()), options, schema, ("time", "time"), condition="l_v > 0", judged=(("l_v",), ()))
+    random, held, whole = Random(1), Held(), Shard(plan(15, "prob"))
+    for number in range(6):
+        tables = a_batch(random, number * 25, 25)
+        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
+        nearby = tmp_path if number % 2 else None
+        vault = held.vault(bare)
+        shard = vault.open(nearby)
+        result = shard.play(tables, clocks)
+        vault.save(shard, result, clocks, nearby)
+        expected = whole.play(tables, clocks)
+        made = result.joined.filter(pc.equal(result.joined["__lost"], 0))
+        assert made["l_v"].to_pylist() == expected.joined["l_v"].to_pylist()
+        assert result.joined.num_rows - made.num_rows == expected.counts["lost"]
+    assert expected.counts["total_lost"] > 0

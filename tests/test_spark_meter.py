@@ -14,7 +14,7 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
-from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, later, ran, rows, spark_join
 
 pytestmark = ON_SPARK
 
@@ -31,7 +31,13 @@ def two_streams(spark, folder, n=240, seconds=90, cuts=(0, 20, 55, 90), keys="aa
 
 
 SOME = "l_v < r_v or k = 'a'"
-TOLD = ((1, {}, False), (3, {}, False), (2, {"condition": SOME}, False), (1, {"policy": "fifo"}, False), (2, {"condition": SOME}, True))
+TOLD = (
+    later(1, {}, False),
+    (3, {}, False),
+    later(2, {"condition": SOME}, False),
+    later(1, {"policy": "fifo"}, False),
+    (2, {"condition": SOME}, True),
+)
 
 
 @pytest.mark.parametrize(("shards", "options", "collide"), TOLD)

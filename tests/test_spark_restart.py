@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.spark.state import Vault
-from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, later, ran, rows, spark_join
 
 pytestmark = ON_SPARK
 
@@ -41,7 +41,7 @@ def test_a_restart_goes_on_where_the_query_stopped(spark, tmp_path):
     assert not got - exact and after[-1]["total_lost"] == sum(exact.values()) - sum(got.values()) > 0
 
 
-@pytest.mark.parametrize(("then", "most"), (({"memory": 10}, 10), ({"memory": 200}, 200), ({"memory": {"l": 5, "r": 30}}, 35)))
+@pytest.mark.parametrize(("then", "most"), (({"memory": 10}, 10), later({"memory": 200}, 200), later({"memory": {"l": 5, "r": 30}}, 35)))
 def test_memory_may_change_at_a_restart_and_the_loss_is_still_counted(spark, tmp_path, then, most):
     parts = some_parts()
     frames = streams_of(spark, tmp_path, {side: parts[side][:2] for side in "lr"})
@@ -59,8 +59,8 @@ def test_memory_may_change_at_a_restart_and_the_loss_is_still_counted(spark, tmp
 CHANGES = {
     "shards": ({"shards": 3}, "shards was 2, now it is 3"),
     "window": ({"window": "11 seconds"}, "window was .*10000000.*11000000"),
-    "policy": ({"policy": "fifo"}, "policy was prob, now it is fifo"),
-    "half-life": ({"half_life": "1 minute"}, "half_life was None, now it is 60000000"),
+    "policy": later({"policy": "fifo"}, "policy was prob, now it is fifo"),
+    "half-life": later({"half_life": "1 minute"}, "half_life was None, now it is 60000000"),
 }
 
 
@@ -104,7 +104,7 @@ class Cells(dict):
         return iter(self.items())
 
 
-@pytest.mark.parametrize(("memory", "shards"), ((30, 1), (31, 2), ("12 KB", 2)))
+@pytest.mark.parametrize(("memory", "shards"), ((30, 1), later(31, 2), ("12 KB", 2)))
 def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, memory, shards):
     """Read back with Spark's state reader, and opened as a worker would."""
     from penstock.spark import operator

@@ -11,7 +11,7 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 
-from sparks import ON_SPARK, SCHEMA, add_batches, at, bag, in_batches, joined, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, add_batches, at, bag, in_batches, joined, later, ran, rows, spark_join
 
 pytestmark = ON_SPARK
 
@@ -32,7 +32,7 @@ def disorderly(tag: str, n: int = 4) -> list[list[tuple]]:
     return [[row(number, i) for i in range(50)] for number in range(n)]
 
 
-@pytest.mark.parametrize(("policy", "condition"), (("prob", None), ("rand", None), ("fifo", "l_v < r_v")))
+@pytest.mark.parametrize(("policy", "condition"), (("prob", None), later("rand", None), later("fifo", "l_v < r_v")))
 def test_emitted_and_settled_are_everything_over_a_restart_with_less_memory(spark, tmp_path, policy, condition):
     parts = {side: disorderly(side) for side in "lr"}
     archive, checkpoint = str(tmp_path / "ledger"), str(tmp_path / "checkpoint")

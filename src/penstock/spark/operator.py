@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -127,10 +128,7 @@ def join(
     if archive is not None:
         plan = _archived(plan, shard, schema)
     if streaming:
-        spark.conf.set(_STORE, _ROCKSDB)
-        for setting, value in _BOUNDS.items():
-            if spark.conf.get(setting, None) is None:
-                spark.conf.set(setting, value)
+        _set_up(spark)
         watch(spark, plan.name, least if action == "warn" else None)
     played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
     rows = counts_schema(len(names))
@@ -142,6 +140,23 @@ def join(
         made = made.repartition(1).mapInArrow(guard(must), rows)
     observed = made.observe(plan.name, *metrics(names))
     return observed.mapInArrow(unpacker(_arrow(schema)), schema)
+
+
+def _set_up(spark: SparkSession) -> None:
+    """Tell Spark which state store, and its bounds where nobody set them."""
+    unset = {name: value for name, value in _BOUNDS.items() if spark.conf.get(name, None) is None}
+    wanted = unset | ({} if spark.conf.get(_STORE, None) == _ROCKSDB else {_STORE: _ROCKSDB})
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+    except PySparkException as error:
+        if "DECLARATIVE_PIPELINE" not in str(error.getCondition()):
+            raise
+        if _STORE in wanted:
+            raise PenstockError(
+                f"a join in a declarative pipeline needs {_STORE}: {_ROCKSDB} in the configuration of the pipeline (best with "
+                f"{', '.join(f'{name}: {value}' for name, value in unset.items())}), got none: functions of a pipeline may not set it"
+            ) from None
 
 
 def _packed(frames: list[DataFrame], ids: Ints, times: Sequence[str], streaming: bool) -> DataFrame:

@@ -96,6 +96,8 @@ class Payload:
     def add(self, stream: int, rows: Ints, table: pa.Table) -> None:
         """Take in what arrives."""
         if len(rows):
+            if not table.num_columns:  # a table without columns does not know how many rows it has
+                table = pa.table({"nothing": pa.nulls(len(rows))})
             self.new.append(Block.of(stream, rows, table))
 
     def fetch(self, stream: int, rows: Ints, columns: list[str]) -> pa.Table:

@@ -9,6 +9,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.utils import is_remote
+
+from penstock.core.errors import PenstockError
 
 logger = logging.getLogger("penstock")
 
@@ -97,7 +100,17 @@ _watches: WeakKeyDictionary[SparkSession, _Watch] = WeakKeyDictionary()
 
 
 def watch(spark: SparkSession, name: str, least: float | None) -> None:
-    """Warn, from now on, of what the join of this name loses below `least`."""
+    """Warn, from now on, of what the join of this name loses below `least`.
+
+    Not under Spark Connect, where a listener is a thread of the client that would keep it from ending.
+    """
+    if is_remote():
+        if least is not None:
+            raise PenstockError(
+                f"min_recall must fail under Spark Connect, got {least:g} to warn of: "
+                f'say min_recall=({least:g}, "fail"), or look at ps.progress(query)'
+            )
+        return
     found = _watches.get(spark)
     if found is None:
         found = _watches[spark] = _Watch()
