@@ -24,7 +24,8 @@ from penstock.spark.inputs import check_columns, comparable, quoted
 from penstock.static.histogram import Truncation, summed
 from penstock.static.plan import asked_for, budget_of, check_method, kind_of, make_plan
 
-_COUNT, _KEEP, _RANK = "_penstock_count", "_penstock_keep", "_penstock_rank"
+KEY = "_penstock_key"
+_KEEP, _RANK, _ORDER = "_penstock_keep", "_penstock_rank", "_penstock_order"
 
 
 def truncate_frames(
@@ -37,15 +38,15 @@ def truncate_frames(
             raise PenstockError(f'relation {name} is a stream: give time= and window=, such as "10 minutes", to truncate window by window')
     check_method(method, len(frames), kind_of(asked_for(list(frames), keep, drop)[1]))
     matched, counts, pools = _histogram(frames, keys)
-    sizes = (counts.sum(axis=1) + pools.sum(axis=1)).tolist()
-    budget = budget_of(list(frames), sizes, keep, drop)
-    plan = make_plan(np.concatenate([counts, *_columns(pools)], axis=1), budget, method, say)
+    table = np.concatenate([counts, *_columns(pools)], axis=1)
+    budget = budget_of(list(frames), table.sum(axis=1).tolist(), keep, drop)
+    plan = make_plan(table, budget, method, say)
     kept = {}
     for place, (name, frame) in enumerate(frames.items()):
         own = plan.kept[place]
         spare = [int(own[counts.shape[1] + kind * len(frames) + place]) for kind in (0, 1)]
         kept[name] = _truncated(frame, keys[name], matched, own[: counts.shape[1]], spare)
-    return summed(kept, plan, sizes, budget.note)
+    return summed(kept, plan, table, budget)
 
 
 def keys_of(frames: Mapping[str, DataFrame], on: Any) -> dict[str, list[str]]:
@@ -61,6 +62,9 @@ def keys_of(frames: Mapping[str, DataFrame], on: Any) -> dict[str, list[str]]:
         if not own:
             raise PenstockError(f"on must name the key columns, got nothing for relation {name}")
         check_columns(f"on, for relation {name},", own, frames[name].columns)
+        twice = sorted({column for column in frames[name].columns if frames[name].columns.count(column) > 1})
+        if twice:
+            raise PenstockError(f"relation {name} must have each column once, got {', '.join(twice)} more than once")
     kinds = {name: [frames[name].schema[key].dataType for key in own] for name, own in keys.items()}
     texts = {name: ", ".join(kind.simpleString() for kind in own) for name, own in kinds.items()}
     if len(set(texts.values())) > 1:
@@ -68,7 +72,7 @@ def keys_of(frames: Mapping[str, DataFrame], on: Any) -> dict[str, list[str]]:
         raise PenstockError(f"keys must have the same types in all relations, got: {got}; cast one of them")
     for kind in next(iter(kinds.values())):
         text = kind.simpleString()
-        if not _ordered(kind) or "collate" in text:
+        if not is_ordered(kind) or "collate" in text:
             raise PenstockError(f"on must name columns that can be ordered and are equal where their bytes are, got one of type {text}")
     return {name: keys[name] for name in frames}
 
@@ -76,17 +80,18 @@ def keys_of(frames: Mapping[str, DataFrame], on: Any) -> dict[str, list[str]]:
 def stable_order(frame: DataFrame) -> list[Column]:
     """An order of rows that no partitioning changes: a hash of all columns, then the columns; rows that tie are equal."""
     columns = [
-        F.col(quoted(field.name)) if _ordered(field.dataType) else F.to_json(F.struct(F.col(quoted(field.name)))) for field in frame.schema
+        F.col(quoted(field.name)) if is_ordered(field.dataType) else F.to_json(F.struct(F.col(quoted(field.name))))
+        for field in frame.schema
     ]
     return [F.xxhash64(*columns), *columns]
 
 
-def _ordered(kind: T.DataType) -> bool:
+def is_ordered(kind: T.DataType) -> bool:
     """Whether Spark can sort by columns of this type."""
     if isinstance(kind, T.ArrayType):
-        return _ordered(kind.elementType)
+        return is_ordered(kind.elementType)
     if isinstance(kind, T.StructType):
-        return all(_ordered(field.dataType) for field in kind)
+        return all(is_ordered(field.dataType) for field in kind)
     return not isinstance(kind, T.MapType | T.VariantType | T.CalendarIntervalType)
 
 
@@ -94,8 +99,8 @@ def _histogram(frames: Mapping[str, DataFrame], keys: Mapping[str, Sequence[str]
     """The keys that all relations have, in their order; their counts; and tuples that match nothing: of other keys, and null ones."""
     sums, whole = [], []
     for place, (name, frame) in enumerate(frames.items()):
-        names = [f"key{number}" for number in range(len(keys[name]))]
-        count = frame.select(*_key_columns(frame, keys[name])).groupBy(*names).agg(F.count(F.lit(1)).alias(f"count{place}"))
+        names = [f"{KEY}{number}" for number in range(len(keys[name]))]
+        count = frame.select(*key_columns(frame, keys[name])).groupBy(*names).agg(F.count(F.lit(1)).alias(f"count{place}"))
         null = reduce(lambda one, other: one | other, (F.col(key).isNull() for key in names))
         own = count.agg(F.coalesce(F.sum(f"count{place}"), F.lit(0)), F.coalesce(F.sum(F.when(null, F.col(f"count{place}"))), F.lit(0)))
         whole.append(tuple(own.collect()[0]))
@@ -112,19 +117,19 @@ def _columns(pools: Ints) -> list[Ints]:
     return [np.diag(pools[:, kind]) for kind in (0, 1)]
 
 
-def _key_columns(frame: DataFrame, keys: Sequence[str]) -> list[Column]:
-    return [comparable(F.col(quoted(key)), frame.schema[key].dataType).alias(f"key{number}") for number, key in enumerate(keys)]
+def key_columns(frame: DataFrame, keys: Sequence[str]) -> list[Column]:
+    """The key columns under common names."""
+    return [comparable(F.col(quoted(key)), frame.schema[key].dataType).alias(f"{KEY}{number}") for number, key in enumerate(keys)]
 
 
 def _truncated(frame: DataFrame, keys: Sequence[str], matched: pa.Table, kept: Ints, spare: Sequence[int]) -> DataFrame:
     """The tuples of a relation that stay: so many of each matched key, so many of others, so many with a null."""
-    names = [f"key{number}" for number in range(len(keys))]
+    names = [f"{KEY}{number}" for number in range(len(keys))]
     columns = [quoted(column) for column in frame.columns]
-    some = pa.array(kept > 0)
-    plan = matched.append_column(_KEEP, pa.array(kept)).filter(some)
+    plan = matched.append_column(_KEEP, pa.array(kept)).filter(pa.array(kept > 0))
     order = stable_order(frame)
-    keyed = frame.select("*", *_key_columns(frame, keys), *(by.alias(f"_order{number}") for number, by in enumerate(order)))
-    order = [F.col(f"_order{number}") for number in range(len(order))]
+    keyed = frame.select("*", *key_columns(frame, keys), *(by.alias(f"{_ORDER}{number}") for number, by in enumerate(order)))
+    order = [F.col(f"{_ORDER}{number}") for number in range(len(order))]
     spark = frame.sparkSession
     ranked = keyed.join(F.broadcast(spark.createDataFrame(plan)), names).withColumn(
         _RANK, F.row_number().over(Window.partitionBy(*names).orderBy(*order))
@@ -133,7 +138,7 @@ def _truncated(frame: DataFrame, keys: Sequence[str], matched: pa.Table, kept: I
     there = reduce(and_, (F.col(key).isNotNull() for key in names))
     if spare[0]:
         other = keyed.where(there).join(F.broadcast(spark.createDataFrame(matched)), names, "left_anti")
-        out = out.union(other.orderBy(*order).limit(spare[0]).select(*columns))
+        out = out.union(other.orderBy(*names, *order).limit(spare[0]).select(*columns))
     if spare[1]:
-        out = out.union(keyed.where(~there).orderBy(*order).limit(spare[1]).select(*columns))
+        out = out.union(keyed.where(~there).orderBy(*names, *order).limit(spare[1]).select(*columns))
     return out

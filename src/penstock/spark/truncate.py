@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.static.histogram import Truncation, named_relations, truncate_histograms
+from penstock.static.histogram import named_relations, truncate_histograms
 
 
 def truncate(
@@ -20,7 +20,7 @@ def truncate(
     window: str | None = None,
     lateness: str = "0 seconds",
     say: Callable[[str], None] | None = None,
-) -> Truncation:
+) -> Any:
     """The tuples of an equi-join to keep, when not all of them can be, so that the most outputs remain.
 
     * `relations`: two or more, by name or in a sequence (then they are A, B, ...): DataFrames; or histograms, mappings from key to count
@@ -28,9 +28,13 @@ def truncate(
     * `on`: the key columns of DataFrames; where their names differ, a mapping from the relation's name to its columns.
     * `keep` or `drop`: a number of tuples in all, or one for each relation, in a sequence or by name.
     * `method`: `optimal`, `adg` (a number in all), `ndg` or `ndg-independent` (a number for each); `auto` is `optimal` where it fits.
-    * `time`, `window`: window by window, over DataFrames in consecutive windows such as "10 minutes" of the column `time`; `keep` or `drop` then
-      counts in each window. The frames may be streams, whose rows come up to `lateness` late.
+    * `time`, `window`: window by window, for DataFrames, in consecutive windows such as "10 minutes" of the column `time`; `keep` or
+      `drop` then counts in each window. The frames may be streams, whose rows come up to `lateness` late.
     * `say` is called with what the exact plan will take, before it is made.
+
+    Returns a `Truncation`: `relations` by name, as they are kept (DataFrames, or counts), `method`, `n_tuples`, `n_kept`, `n_exact`,
+    `n_output`, `n_lost`, `most` (no choice keeps more outputs) and `bound` (what is proven of the method). Window by window it has
+    `relations` and `windows`, a DataFrame with these figures for each window.
 
     >>> done = truncate({"A": {"x": 2, "y": 3}, "B": {"x": 10, "y": 3}}, keep=6)
     >>> done.n_output, done.n_lost, done.relations

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-from penstock.static.plan import Plan, budget_of, make_plan
+from penstock.static.plan import Budget, Plan, budget_of, make_plan
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Truncation:
     """What is proven of the method."""
     note: str = ""
     """What was asked for beyond what there is."""
+    counts: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64), repr=False, compare=False)
+    """Tuples by relation and key, before."""
+    one_budget: bool = True
+    """Whether one number was given for all relations."""
 
     @property
     def n_lost(self) -> int:
@@ -62,7 +66,7 @@ def truncate_histograms(
     budget = budget_of(list(named), sizes, keep, drop)
     plan = make_plan(counts, budget, method, say)
     kept = {name: row if keys is None else _by_key(keys, row) for name, row in zip(named, plan.kept, strict=True)}
-    return summed(kept, plan, sizes, budget.note)
+    return summed(kept, plan, counts, budget)
 
 
 def named_relations(relations: Any) -> dict[str, Any]:
@@ -78,11 +82,12 @@ def named_relations(relations: Any) -> dict[str, Any]:
     return named
 
 
-def summed(relations: dict[str, Any], plan: Plan, sizes: Sequence[int], note: str) -> Truncation:
+def summed(relations: dict[str, Any], plan: Plan, counts: Ints, budget: Budget) -> Truncation:
     """A plan as the user sees it."""
     n_kept = dict(zip(relations, plan.kept.sum(axis=1).tolist(), strict=True))
-    n_tuples = dict(zip(relations, sizes, strict=True))
-    return Truncation(relations, plan.method, n_tuples, n_kept, plan.n_exact, plan.n_output, plan.most, plan.bound, note)
+    n_tuples = dict(zip(relations, counts.sum(axis=1).tolist(), strict=True))
+    figures = (plan.n_exact, plan.n_output, plan.most, plan.bound, budget.note)
+    return Truncation(relations, plan.method, n_tuples, n_kept, *figures, counts, budget.each is None)
 
 
 def _counts(named: Mapping[str, Any]) -> tuple[list[Any] | None, Ints]:
