@@ -25,7 +25,7 @@ from penstock.static.histogram import Truncation, summed
 from penstock.static.plan import asked_for, budget_of, check_method, kind_of, make_plan
 
 KEY = "_penstock_key"
-_KEEP, _RANK, _ORDER = "_penstock_keep", "_penstock_rank", "_penstock_order"
+_KEEP, _RANK = "_penstock_keep", "_penstock_rank"
 
 
 def truncate_frames(
@@ -127,9 +127,10 @@ def _truncated(frame: DataFrame, keys: Sequence[str], matched: pa.Table, kept: I
     names = [f"{KEY}{number}" for number in range(len(keys))]
     columns = [quoted(column) for column in frame.columns]
     plan = matched.append_column(_KEEP, pa.array(kept)).filter(pa.array(kept > 0))
+    # The order is of expressions, not of columns with these values: Spark's optimizer would try the two names of each column in all
+    # combinations, and with twenty columns that does not end.
     order = stable_order(frame)
-    keyed = frame.select("*", *key_columns(frame, keys), *(by.alias(f"{_ORDER}{number}") for number, by in enumerate(order)))
-    order = [F.col(f"{_ORDER}{number}") for number in range(len(order))]
+    keyed = frame.select("*", *key_columns(frame, keys))
     spark = frame.sparkSession
     ranked = keyed.join(F.broadcast(spark.createDataFrame(plan)), names).withColumn(
         _RANK, F.row_number().over(Window.partitionBy(*names).orderBy(*order))
