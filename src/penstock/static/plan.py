@@ -6,6 +6,7 @@ of each key the relations in theirs. So `keep=k` and `drop=all - k` are one plan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,7 @@ def make_plan(counts: Ints, budget: Budget, method: str = "auto", say: Callable[
 
     >>> plan = make_plan(np.array([[2, 3], [10, 3]]), Budget(6, None), "adg")
     >>> plan.n_output, plan.most, make_plan(np.array([[2, 3], [10, 3]]), Budget(6, None)).n_output
-    (8, 10, 9)
+    (8, 9, 9)
     """
     check_method(method, len(counts), budget)
     _check_size(counts)
@@ -141,11 +142,13 @@ def make_plan(counts: Ints, budget: Budget, method: str = "auto", say: Callable[
         assert budget.total is not None
         kept, most = average_degree(counts, budget.total)
         value = int(kept.prod(axis=0).sum())
-        most = min(most, 2 * value, exact - -(-(exact - value) // 2))
+        half = budget.total // 2  # so many tuples make at most as many outputs as one key of them
+        most = min(most, 2 * value, exact - -(-(exact - value) // 2), half * (budget.total - half))
         proven = "keeps at least half of what is possible, loses at most twice what is necessary"
     elif chosen != "optimal":
         assert budget.each is not None
         kept, most = node_degree(counts, budget.each, original=chosen == "ndg-independent")
+        most = min(most, math.prod(budget.each))
         times = "twice" if len(counts) == 2 else f"{len(counts)} times"
         proven = f"loses at most {times} what is necessary"
     kept = _filled(counts, kept, budget)
