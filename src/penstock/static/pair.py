@@ -9,6 +9,7 @@ whichever absent key has them, so only the largest ones matter, and a whole key 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,8 @@ class PairCore:
     """Tuples of either relation for them."""
     known: int
     """Outputs that some choice among them has."""
+    best: Ints | None = None
+    """A choice that is known to be the best: nothing is left to decide."""
 
     def estimate(self) -> Estimate:
         """What solving it takes, at most."""
@@ -52,9 +55,9 @@ class PairCore:
 def reduce(m: Ints, n: Ints, keep: Ints, *, bounds: bool = True) -> PairCore:
     """The core of keys K(m, n), all m, n > 0, when `keep` tuples of either relation stay. Without `bounds` every key is in it.
 
-    >>> core = reduce(np.array([9, 5, 4, 1]), np.array([9, 5, 4, 1]), np.array([9, 9]))
+    >>> core = reduce(np.array([9, 5, 4, 1]), np.array([9, 5, 4, 1]), np.array([11, 10]))
     >>> core.taken.tolist(), core.keys.tolist()
-    ([0], [1])
+    ([0], [1, 2])
     """
     every, none = np.arange(len(m)), np.zeros(0, dtype=np.bool_)
     if keep[0] >= m.sum() and keep[1] >= n.sum():
@@ -63,7 +66,10 @@ def reduce(m: Ints, n: Ints, keep: Ints, *, bounds: bool = True) -> PairCore:
         return PairCore(every[:0], every, m > 0, m > 0, np.minimum(keep, [m.sum(), n.sum()]), 0)
     value = m * n
     of_a, of_b, bound = _prices(m, n, keep)
-    known = _known(m, n, keep, of_a, of_b)
+    choice = _known(m, n, keep, of_a, of_b)
+    known = _outputs(choice)
+    if known >= math.floor(min(bound + CLOSE * float(value.sum()), float(keep[0]) * float(keep[1]))):
+        return PairCore(every[:0], every[:0], none, none, np.zeros(2, dtype=np.int64), 0, choice)
     gap = max(bound - known, 0.0) + CLOSE * float(value.sum())
     surplus = value - of_a * m - of_b * n
     least = np.maximum(surplus, 0) - gap  # what a key must yield beyond the price of its tuples
@@ -90,6 +96,8 @@ def solve(m: Ints, n: Ints, core: PairCore) -> Ints:
     >>> solve(m, n, reduce(m, n, np.array([4, 4]))).tolist()
     [[3, 1, 0], [3, 1, 0]]
     """
+    if core.best is not None:
+        return core.best
     kept = np.zeros((2, len(m)), dtype=np.int64)
     kept[:, core.taken] = m[core.taken], n[core.taken]
     keys, whole, partial, room, known = core.keys, core.whole, core.partial, core.keep, core.known
@@ -140,23 +148,28 @@ def _second(m: Ints, n: Ints, keep: Ints, price: float) -> tuple[float, float, f
     return price, other, bound
 
 
-def _known(m: Ints, n: Ints, keep: Ints, of_a: float, of_b: float) -> int:
-    """The outputs of a good choice: NDG's, or keys by outputs for their price, in part where they do not fit or left out then."""
-    counts = np.array([m, n])
-    found = max(int(node_degree(counts, keep.tolist(), original=flag)[0].prod(axis=0).sum()) for flag in (True, False))
+def _known(m: Ints, n: Ints, keep: Ints, of_a: float, of_b: float) -> Ints:
+    """A good choice: NDG's, or keys by outputs for their price, in part where they do not fit, or left out then but for one."""
+    choices = [node_degree(np.array([m, n]), keep.tolist(), original=flag)[0] for flag in (True, False)]
     order = np.argsort(-(m * n) / np.maximum(of_a * m + of_b * n, 1e-9), kind="stable").tolist()
     for skip in (False, True):
-        (a, b), total = keep.tolist(), 0
-        left_out: list[int] = []
+        kept = np.zeros((2, len(m)), dtype=np.int64)
+        a, b = keep.tolist()
         for i in order:
             x, y = min(int(m[i]), a), min(int(n[i]), b)
-            if skip and (x < m[i] or y < n[i]):
-                left_out.append(i)
-            else:
-                total, a, b = total + x * y, a - x, b - y
-        part = int((np.minimum(m[left_out], a) * np.minimum(n[left_out], b)).max()) if left_out else 0
-        found = max(found, total + part)
-    return found
+            if not skip or (x == m[i] and y == n[i]):
+                kept[:, i] = x, y
+                a, b = a - x, b - y
+        part = np.where(kept[0] == 0, np.minimum(m, a) * np.minimum(n, b), 0)
+        one = int(part.argmax())
+        if part[one]:
+            kept[:, one] = min(int(m[one]), a), min(int(n[one]), b)
+        choices.append(kept)
+    return max(choices, key=_outputs)
+
+
+def _outputs(kept: Ints) -> int:
+    return int(kept.prod(axis=0).sum())
 
 
 def _largest(m: Ints, n: Ints, among: Bools) -> Bools:
