@@ -200,10 +200,10 @@ def test_taxi_trips_end_to_end(spark, tmp_path, capsys):
     found = {}
     for method in ("optimal", "adg"):
         out = tmp_path / method
-        assert run(["static", *files, *names, "--keep", "5000", "--method", method, "--format", "json", "--out", str(out)]) == 0
+        assert run(["static", *files, *names, "--keep", "40000", "--method", method, "--format", "json", "--out", str(out)]) == 0
         found[method] = json.loads(capsys.readouterr().out)
         kept = {name: spark.read.parquet(str(out / name)) for name in ("dropoffs", "pickups")}
-        assert sum(frame.count() for frame in kept.values()) == 5000
+        assert sum(frame.count() for frame in kept.values()) == 40_000
         drops = Counter(row[0] for row in kept["dropoffs"].select("DOLocationID").collect())
         picks = Counter(row[0] for row in kept["pickups"].select("PULocationID").collect())
         assert sum(count * picks[zone] for zone, count in drops.items()) == found[method]["n_output"]
@@ -214,5 +214,5 @@ def test_taxi_trips_end_to_end(spark, tmp_path, capsys):
         for file, zone in zip(files, ("DOLocationID", "PULocationID"), strict=True)
     ]
     zones = max(map(len, counts))
-    told = ps.truncate([np.pad(one, (0, zones - len(one))) for one in counts], keep=5000)
+    told = ps.truncate([np.pad(one, (0, zones - len(one))) for one in counts], keep=40_000)
     assert told.n_output == found["optimal"]["n_output"]

@@ -57,7 +57,9 @@ def static(
     names: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Names of the relations, with commas.", show_default="those of the files")
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="For --window: the time, at or by relation A=sent,B=seen.")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="For --window: the time, such as ts, or by relation A=sent,B=seen.")
+    ] = None,
     window: Annotated[str | None, typer.Option(metavar="LENGTH", help='Truncate window by window: "10 minutes"; N counts in each.')] = None,
     out: Annotated[
         Path | None,
