@@ -16,7 +16,9 @@ from penstock.simulate import exact, simulate
 
 __version__ = "0.1.0"
 
-_ON_SPARK = {"debt": "settle", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs"}
+_ON_SPARK = {
+    "debt": "settle", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs", "truncate": "truncate",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

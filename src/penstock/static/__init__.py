@@ -1,0 +1,1 @@
+"""Truncated joins of relations that stand still: which k tuples to keep, so that the most outputs remain (Das, section 3)."""
