@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -212,7 +210,6 @@ def _on_spark(called: dict[str, Path], work: Callable[[dict[str, Any]], Any]) ->
         check_file(path)
     from penstock.spark.session import quiet_session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers, which plan windows
     with Bar(2, "starting Spark") as bar:
         spark = quiet_session()
         bar.advance()

@@ -22,6 +22,7 @@ def quiet_session() -> SparkSession:
     there = SparkSession.getActiveSession()
     if there is not None:
         return there
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
     try:
         with _silence():
             return SparkSession.builder.appName("penstock").config(map=_OPTIONS).getOrCreate()
