@@ -1,0 +1,217 @@
+"""Trace + budget -> Optimum: choose a method, solve, and replay what it found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.budget import Budget
+from penstock.core.engine import Keep, Progress
+from penstock.core.errors import PenstockError, choose
+from penstock.core.problem import Problem
+from penstock.core.run import JoinRun, record
+from penstock.core.trace import Ints, Trace
+from penstock.core.value import USER
+from penstock.optimum import bound as upper
+from penstock.optimum import states
+from penstock.optimum.gains import Gains, count_outputs
+from penstock.optimum.replay import replay, schedule_of
+from penstock.optimum.schedule import NEVER, Optimum, check_order
+from penstock.policies.fifo import Fifo
+from penstock.statistics.base import Source
+
+LIMIT = "4 GiB"
+"""What a method may be expected to take before it is refused."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a method expects to need: its own counts, and bytes."""
+
+    counts: Mapping[str, int]
+    bytes: int
+
+    def __str__(self) -> str:
+        counts = [f"{_round(number)} {name}" for name, number in self.counts.items()]
+        return f"{', '.join(counts)} and {_round(self.bytes / 2**20)} MiB"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method hands back."""
+
+    value: float
+    leaves: Ints
+    size: dict[str, int]
+    solution: Any = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to the optimum: where it does not apply and why, what it needs, how it is done."""
+
+    refusal: Callable[[Trace, Problem, str], str | None]
+    size: Callable[[Trace, Problem, str], Size]
+    solve: Callable[[Trace, Problem, str, Progress | None], Found]
+
+
+def optimum(
+    trace: Trace,
+    *,
+    window: Any,
+    memory: Any,
+    objective: Any = None,
+    allocation: str = "variable",
+    method: str = "auto",
+    goal: str = "max",
+    model: str = "buffered",
+    predicate: Any = "=",
+    start: int | None = None,
+    switches: Mapping[str, str] | None = None,
+    limit: Any = LIMIT,
+    progress: Progress | None = None,
+) -> Optimum:
+    """The best value that any policy could have reached on this trace, and the schedule that reaches it.
+
+    `goal="min"` asks for the least value among schedules that keep memory full. `limit` is what a method may take of the machine's memory.
+
+    >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
+    >>> optimum(trace, window=3, memory=2, allocation="fixed").value
+    5.0
+    >>> optimum(trace, window=3, memory=2).value
+    6.0
+    """
+    problem = Problem.of(
+        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, objective=objective, model=model,
+        start=start, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
+    )  # fmt: skip
+    return find_optimum(trace, problem, method=method, goal=goal, limit=limit, progress=progress)
+
+
+def find_optimum(
+    trace: Trace, problem: Problem, *, method: str = "auto", goal: str = "max", limit: Any = LIMIT, progress: Progress | None = None
+) -> Optimum:
+    """`optimum`, for a problem that has been read."""
+    check(trace, problem, method, goal)
+    began = perf_counter()
+    whole = _whole(trace, problem, goal)
+    if whole is not None:
+        schedule = np.full(len(trace), NEVER, dtype=np.int64)
+        return Optimum(whole.value, whole.n_output, "exact", schedule, perf_counter() - began, goal=goal)
+    name = choose_method(trace, problem, method, goal, limit)
+    if name == "bound":
+        return _bound(trace, problem, began)
+    found = METHODS[name].solve(trace, problem, goal, progress)
+    run = replay(trace, problem, found.leaves, Keep(sheds=True))
+    if not math.isclose(run.value, found.value, rel_tol=1e-9, abs_tol=1e-9 * max(1, run.n_output)):
+        raise RuntimeError(f"method {name!r} claims the value {found.value}, but its schedule replays to {run.value}")
+    seconds = perf_counter() - began
+    return Optimum(run.value, run.n_output, name, schedule_of(run), seconds, goal=goal, size=found.size, solution=found.solution)
+
+
+def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max") -> None:
+    """Refuse what has no optimum, or none by this method, before any work is done."""
+    check_order(trace)
+    choose("method", method, ("auto", *METHODS))
+    choose("goal", goal, ("max", "min"))
+    if problem.budget.in_bytes and trace.size is None:
+        Batch.of(trace, problem)  # says what is missing
+    refusal = None if method == "auto" else METHODS[method].refusal(trace, problem, goal)
+    if refusal:
+        raise PenstockError(f"method {method!r} does not apply: {refusal}; {_instead(trace, problem, goal)}")
+
+
+def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit: Any = LIMIT) -> str:
+    """The method to use: the first that applies and fits into `limit`; `bound` where none does."""
+    most = _bytes(limit)
+    names = [name for name, one in METHODS.items() if method in ("auto", name) and one.refusal(trace, problem, goal) is None]
+    sizes: dict[str, Size] = {}
+    for name in names:
+        sizes[name] = METHODS[name].size(trace, problem, goal)
+        if sizes[name].bytes <= most:
+            return name
+    if method == "auto" and goal == "max" and list(names) == ["states"]:
+        return "bound"
+    raise PenstockError(
+        f"this trace is too large for method {names[0]!r}: some {sizes[names[0]]}, and the limit is {_round(most / 2**20)} MiB; "
+        f"{_instead(trace, problem, goal, without=names[0], most=most)}"
+    )
+
+
+def estimate(trace: Trace, problem: Problem, method: str, goal: str = "max") -> Size:
+    """What a method expects to need."""
+    return METHODS[method].size(trace, problem, goal)
+
+
+def _instead(trace: Trace, problem: Problem, goal: str, without: str = "", most: int | None = None) -> str:
+    """Advice: the methods that would do."""
+    fitting = [
+        name
+        for name, one in METHODS.items()
+        if name != without and one.refusal(trace, problem, goal) is None and (most is None or one.size(trace, problem, goal).bytes <= most)
+    ]
+    if fitting:
+        return f"use method {fitting[0]!r}"
+    if goal == "max" and (problem.n_streams > 2 or problem.budget.in_bytes):
+        return "method 'auto' gives an upper bound"
+    return "use a shorter trace, or raise the limit"
+
+
+def _whole(trace: Trace, problem: Problem, goal: str) -> JoinRun | None:
+    """The exact join, where memory holds all of it and nothing is better shed."""
+    run = record(problem, Fifo(), Source(), Batch.of(trace, problem), None, stepwise=False, progress=None)
+    if run.n_shed:
+        return None
+    if goal == "max" and problem.objective.code == USER and (Gains.of(trace, problem, most=states.MOST_OUTPUTS).value < 0).any():
+        return None
+    return run
+
+
+def _bound(trace: Trace, problem: Problem, began: float) -> Optimum:
+    found = count_outputs(trace, problem)
+    if found > upper.MOST_OUTPUTS:
+        raise PenstockError(f"the exact join has {found:,} outputs, too many even for the upper bound; use a shorter trace or window")
+    value = upper.bound(trace, problem)
+    return Optimum(value, 0, "bound", np.empty(0, dtype=np.int64), perf_counter() - began, exact=False)
+
+
+def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
+    if goal == "min" and problem.budget.in_bytes:
+        return "the least value in a full memory is defined for a budget in rows, got one in bytes"
+    return None
+
+
+def _states_size(trace: Trace, problem: Problem, goal: str) -> Size:
+    if count_outputs(trace, problem) > states.MOST_OUTPUTS:
+        return Size({"states": 1 << 60}, 1 << 60)
+    found = states.size_states(trace, problem, goal=goal)
+    # The time runs out long before the memory does.
+    return Size({"states": found}, found * states.STATE_BYTES if found <= states.MOST_STATES else max(1 << 42, found * states.STATE_BYTES))
+
+
+def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
+    plan = states.solve_states(trace, problem, goal=goal, progress=progress)
+    return Found(plan.value, plan.leaves, {"states": plan.n_states})
+
+
+METHODS: dict[str, Method] = {
+    "states": Method(_states_refusal, _states_size, _solve_states),
+}
+"""The methods, in the order in which `auto` tries them."""
+
+
+def _bytes(limit: Any) -> int:
+    budget = Budget.parse(limit, ("limit", "limit"))
+    if not budget.in_bytes:
+        raise PenstockError(f'limit must be a size such as "4 GiB", got {limit!r}')
+    return budget.most
+
+
+def _round(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e15 else f"{number:.0e}"
