@@ -10,7 +10,7 @@ from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
 from penstock.core.trace import Trace
-from penstock.optimum.optimum import find_optimum
+from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
 from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
@@ -56,7 +56,7 @@ def simulate(
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if policy == Opt.name:
-        schedule = find_optimum(trace, problem).schedule
+        schedule = find_schedule(trace, problem)
         return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
     chosen = open_policy(policy, problem)
     compiled = not stepwise and compiled_form(problem, chosen) is not None

@@ -115,6 +115,17 @@ def find_optimum(
     return Optimum(run.value, run.n_output, name, schedule_of(run), seconds, goal=goal, size=found.size, solution=found.solution)
 
 
+def find_schedule(trace: Trace, problem: Problem) -> Ints:
+    """The schedule of the optimum, for policy `opt`."""
+    found = find_optimum(trace, problem)
+    if not found.exact:
+        raise PenstockError(
+            f"policy 'opt' has no schedule for {problem.n_streams} streams and {len(trace):,} rows: the optimum is out of reach, and the "
+            "upper bound on it comes without one; use a shorter trace or leave opt out"
+        )
+    return found.schedule
+
+
 def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max") -> None:
     """Refuse what has no optimum, or none by this method, before any work is done."""
     check_order(trace)

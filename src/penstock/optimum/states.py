@@ -113,15 +113,13 @@ class _Graph:
         return total
 
     def _ways(self, live: int, cap: int) -> int:
-        """How many sets of tuples a pool can hold."""
-        if live > 60 and (self.problem.budget.in_bytes or (self.eager and cap > 1)):
-            return _COUNTLESS
-        if self.problem.budget.in_bytes:
-            return int(2**live)
-        if self.eager:
-            return sum(comb(live, size) for size in range(min(cap, live) + 1))
-        rest = min(cap, live - cap)
-        return 1 if rest <= 0 else _COUNTLESS if rest > 60 else comb(live, rest)
+        """How many sets of tuples a pool can hold; not only full ones: who left before is no candidate any more."""
+        total = 0
+        for size in range(live + 1 if self.problem.budget.in_bytes else min(cap, live) + 1):
+            total += comb(live, size)
+            if total > _COUNTLESS:
+                return _COUNTLESS
+        return total
 
     def solve(self, progress: Callable[[int], object] | None) -> Plan:
         """Solve every group of pools, and put the schedules together."""
