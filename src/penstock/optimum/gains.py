@@ -39,7 +39,7 @@ class Gains:
         found = count_outputs(trace, problem)
         if found > most:
             raise PenstockError(f"the exact join has {found:,} outputs, more than the {most:,} that can be listed")
-        engine = open_engine(_ample(trace, problem), Fifo(), Source(), Keep(outputs=True))
+        engine = open_engine(ample(trace, problem), Fifo(), Source(), Keep(outputs=True))
         outputs = engine.play(Batch.of(trace, problem)).outputs
         outputs = outputs[outputs[:, 0] >= problem.start]
         own = instants(trace.time)
@@ -52,7 +52,7 @@ class Gains:
 
 def count_outputs(trace: Trace, problem: Problem) -> int:
     """The number of outputs of the exact join, before `start` too."""
-    engine = open_engine(replace(_ample(trace, problem), start=-np.inf), Fifo(), Source())
+    engine = open_engine(replace(ample(trace, problem), start=-np.inf), Fifo(), Source())
     engine.play(Batch.of(trace, problem))
     return engine.totals.n_output
 
@@ -68,6 +68,7 @@ def values(trace: Trace, problem: Problem, members: Ints) -> Floats:
     return np.array([objective.of(importance[rows].tolist()) for rows in members], dtype=np.float64)
 
 
-def _ample(trace: Trace, problem: Problem) -> Problem:
+def ample(trace: Trace, problem: Problem) -> Problem:
     """The same join with memory for everything."""
-    return replace(problem, budget=Budget.parse(len(trace), problem.streams), model="buffered", clock="global")
+    budget = Budget.parse(len(trace), problem.streams)
+    return replace(problem, budget=budget, model="buffered", clock="global")

@@ -39,7 +39,7 @@ class Size:
 
     def __str__(self) -> str:
         counts = [f"{_round(number)} {name}" for name, number in self.counts.items()]
-        return f"{', '.join(counts)} and {_round(self.bytes / 2**20)} MiB"
+        return f"{', '.join(counts)}, {_mebibytes(self.bytes)}"
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,19 @@ def optimum(
 
 
 def find_optimum(
-    trace: Trace, problem: Problem, *, method: str = "auto", goal: str = "max", limit: Any = LIMIT, progress: Progress | None = None
-) -> Optimum:
-    """`optimum`, for a problem that has been read."""
+    trace: Trace, problem: Problem, *, method: str = "auto", goal: str = "max", limit: Any = LIMIT, progress: Progress | None = None,
+    announce: Callable[[str], object] | None = None,
+) -> Optimum:  # fmt: skip
+    """`optimum`, for a problem that has been read; `announce` hears beforehand what the method expects to need."""
     check(trace, problem, method, goal)
     began = perf_counter()
     whole = _whole(trace, problem, goal)
     if whole is not None:
         schedule = np.full(len(trace), NEVER, dtype=np.int64)
         return Optimum(whole.value, whole.n_output, "exact", schedule, perf_counter() - began, goal=goal)
-    name = choose_method(trace, problem, method, goal, limit)
+    name, size = choose_method(trace, problem, method, goal, limit)
+    if announce:
+        announce(f"{name}: some {size}" if name in METHODS else f"too large for an exact answer (some {size}): an upper bound instead")
     if name == "bound":
         return _bound(trace, problem, began)
     found = METHODS[name].solve(trace, problem, goal, progress)
@@ -138,26 +141,21 @@ def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max
         raise PenstockError(f"method {method!r} does not apply: {refusal}; {_instead(trace, problem, goal)}")
 
 
-def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit: Any = LIMIT) -> str:
-    """The method to use: the first that applies and fits into `limit`; `bound` where none does."""
+def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit: Any = LIMIT) -> tuple[str, Size]:
+    """The method to use, and what it needs: the first that applies and fits into `limit`; `bound` where none does."""
     most = _bytes(limit)
     names = [name for name, one in METHODS.items() if method in ("auto", name) and one.refusal(trace, problem, goal) is None]
     sizes: dict[str, Size] = {}
     for name in names:
         sizes[name] = METHODS[name].size(trace, problem, goal)
         if sizes[name].bytes <= most:
-            return name
-    if method == "auto" and goal == "max" and list(names) == ["states"]:
-        return "bound"
+            return name, sizes[name]
+    if method == "auto" and goal == "max" and names == ["states"]:
+        return "bound", sizes["states"]
     raise PenstockError(
-        f"this trace is too large for method {names[0]!r}: some {sizes[names[0]]}, and the limit is {_round(most / 2**20)} MiB; "
+        f"this trace is too large for method {names[0]!r}: some {sizes[names[0]]}, and the limit is {_mebibytes(most)}; "
         f"{_instead(trace, problem, goal, without=names[0], most=most)}"
     )
-
-
-def estimate(trace: Trace, problem: Problem, method: str, goal: str = "max") -> Size:
-    """What a method expects to need."""
-    return METHODS[method].size(trace, problem, goal)
 
 
 def _instead(trace: Trace, problem: Problem, goal: str, without: str = "", most: int | None = None) -> str:
@@ -189,7 +187,7 @@ def _bound(trace: Trace, problem: Problem, began: float) -> Optimum:
     if found > upper.MOST_OUTPUTS:
         raise PenstockError(f"the exact join has {found:,} outputs, too many even for the upper bound; use a shorter trace or window")
     value = upper.bound(trace, problem)
-    return Optimum(value, 0, "bound", np.empty(0, dtype=np.int64), perf_counter() - began, exact=False)
+    return Optimum(value, None, "bound", np.empty(0, dtype=np.int64), perf_counter() - began, exact=False)
 
 
 def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
@@ -208,7 +206,7 @@ def _states_size(trace: Trace, problem: Problem, goal: str) -> Size:
 
 def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
     plan = states.solve_states(trace, problem, goal=goal, progress=progress)
-    return Found(plan.value, plan.leaves, {"states": plan.n_states})
+    return Found(plan.value, plan.leaves, {"n_states": plan.n_states})
 
 
 METHODS: dict[str, Method] = {
@@ -222,6 +220,10 @@ def _bytes(limit: Any) -> int:
     if not budget.in_bytes:
         raise PenstockError(f'limit must be a size such as "4 GiB", got {limit!r}')
     return budget.most
+
+
+def _mebibytes(amount: int) -> str:
+    return f"{_round(amount / 2**20)} MiB" if amount >= 2**20 else "less than 1 MiB"
 
 
 def _round(number: float) -> str:

@@ -32,14 +32,14 @@ class Optimum:
     """
 
     value: float
-    n_output: int
+    n_output: int | None  # of the schedule; a bound has none
     method: str  # class | chain | states | exact (memory for everything) | bound
     schedule: Ints  # for each row the instant in which it leaves
     seconds: float
     exact: bool = True
     goal: str = "max"
     prices: Floats | None = None  # what one more slot would have been worth, by pool and gap between instants
-    size: dict[str, int] = field(default_factory=dict)  # of what was solved: nodes and arcs, or states
+    size: dict[str, int] = field(default_factory=dict)  # of what was solved: n_nodes and n_arcs, or n_states
     solution: Any = None  # of the flow, for the certificate
 
     def summary(self) -> dict[str, Any]:
