@@ -23,7 +23,7 @@ def optimum_curve(
     if not memories:
         raise PenstockError("a curve needs at least one size of memory, got none")
     rows = [{"memory": memory, "value": value} for memory, value in zip(memories, values, strict=True)]
-    x = alt.X("memory:Q", title="memory (tuples)", axis=alt.Axis(format=",d", grid=False), scale=alt.Scale(nice=False))
+    x = alt.X("memory:Q", title="memory (tuples)", axis=alt.Axis(format=",d", grid=False, tickMinStep=1), scale=alt.Scale(nice=False))
     y = alt.Y("value:Q", title=worth, axis=alt.Axis(format="~s", tickCount=5), scale=alt.Scale(zero=True))
     tips = [alt.Tooltip("memory:Q", format=",d"), alt.Tooltip("value:Q", format=",.6~g")]
     line = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, tooltip=tips)

@@ -32,10 +32,15 @@ LIMIT = "4 GiB"
 
 @dataclass(frozen=True)
 class Size:
-    """What a method expects to need: its own counts, and bytes."""
+    """What a method expects to need: its own counts, and bytes; `hopeless` says why more memory would not help."""
 
     counts: Mapping[str, int]
     bytes: int
+    hopeless: str = ""
+
+    def fits(self, most: int) -> bool:
+        """Whether it can be done in so many bytes."""
+        return self.bytes <= most and not self.hopeless
 
     def __str__(self) -> str:
         counts = [f"{_round(number)} {name}" for name, number in self.counts.items()]
@@ -148,12 +153,13 @@ def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit:
     sizes: dict[str, Size] = {}
     for name in names:
         sizes[name] = METHODS[name].size(trace, problem, goal)
-        if sizes[name].bytes <= most:
+        if sizes[name].fits(most):
             return name, sizes[name]
     if method == "auto" and goal == "max" and names == ["states"]:
         return "bound", sizes["states"]
+    size = sizes[names[0]]
     raise PenstockError(
-        f"this trace is too large for method {names[0]!r}: some {sizes[names[0]]}, and the limit is {_mebibytes(most)}; "
+        f"this trace is too large for method {names[0]!r}: some {size}, and {size.hopeless or f'the limit is {_mebibytes(most)}'}; "
         f"{_instead(trace, problem, goal, without=names[0], most=most)}"
     )
 
@@ -163,7 +169,7 @@ def _instead(trace: Trace, problem: Problem, goal: str, without: str = "", most:
     fitting = [
         name
         for name, one in METHODS.items()
-        if name != without and one.refusal(trace, problem, goal) is None and (most is None or one.size(trace, problem, goal).bytes <= most)
+        if name != without and one.refusal(trace, problem, goal) is None and (most is None or one.size(trace, problem, goal).fits(most))
     ]
     if fitting:
         return f"use method {fitting[0]!r}"
@@ -197,11 +203,12 @@ def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
 
 
 def _states_size(trace: Trace, problem: Problem, goal: str) -> Size:
-    if count_outputs(trace, problem) > states.MOST_OUTPUTS:
-        return Size({"states": 1 << 60}, 1 << 60)
+    outputs = count_outputs(trace, problem)
+    if outputs > states.MOST_OUTPUTS:
+        return Size({"outputs to list": outputs}, 100 * outputs, f"no more than {states.MOST_OUTPUTS:,} can be")
     found = states.size_states(trace, problem, goal=goal)
-    # The time runs out long before the memory does.
-    return Size({"states": found}, found * states.STATE_BYTES if found <= states.MOST_STATES else max(1 << 42, found * states.STATE_BYTES))
+    hopeless = f"more than {states.MOST_STATES:,} take too long" if found > states.MOST_STATES else ""
+    return Size({"states": found}, found * states.STATE_BYTES, hopeless)
 
 
 def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:

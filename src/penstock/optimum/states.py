@@ -17,7 +17,7 @@ graph of its own (the papers' R, S and SA graphs); with more, an output needs se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb
@@ -25,17 +25,16 @@ from math import comb
 import numpy as np
 
 from penstock.core.budget import OVERHEAD
-from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
 from penstock.optimum.gains import Gains
 from penstock.optimum.schedule import NEVER, instants, last_instants
 
-MOST_STATES = 1_000_000
-"""What may be expected of an instance before it is refused."""
+MOST_STATES = 4_000_000
+"""More of them take too long."""
 MOST_OUTPUTS = 2_000_000
-STATE_BYTES = 250
+STATE_BYTES = 150
 """What a state takes in memory: its set, its value, and the way into it."""
 _COUNTLESS = 1 << 60
 
@@ -145,7 +144,7 @@ class _Graph:
         paths: list[tuple[dict[int, int], dict[int, int], dict[int, int]]] = []
         n_states = 0
         for at in range(self.n_instants):
-            before = [(_mask(slot, rows), value) for rows, value in earned[at]]
+            worth = _worth([(_mask(slot, rows), value) for rows, value in earned[at]])
             for row in leaving[at]:
                 free.append(slot.pop(row))
             for row in arriving[at]:
@@ -156,7 +155,7 @@ class _Graph:
             stay = alive & ~new
             for state, value in states.items():
                 if not inplace:
-                    value += sum(gain for mask, gain in before if state & mask == mask)
+                    value += worth(state)
                 crowd = state & stay | new
                 if crowd not in reached or better(value, reached[crowd]):
                     reached[crowd], origin[crowd] = value, state
@@ -164,15 +163,11 @@ class _Graph:
             kept = self._choices(group, at, slot)
             for crowd, value in reached.items():
                 for state in kept(crowd):
-                    total = value
-                    if inplace:
-                        total += sum(gain for mask, gain in before if state & mask == mask)
+                    total = value + worth(state) if inplace else value
                     if state not in states or better(total, states[state]):
                         states[state], way[state] = total, crowd
             paths.append((way, origin, dict(slot)))
             n_states += len(states)
-            if n_states > 4 * MOST_STATES:
-                raise PenstockError(f"method 'states' has reached {n_states:,} memory states, too many to go on")
             if progress:
                 progress(len(arriving[at]))
         best = max(states, key=states.__getitem__) if self.goal == "max" else min(states, key=states.__getitem__)
@@ -206,39 +201,60 @@ class _Graph:
                 found[at][rows] = found[at].get(rows, 0.0) + value
         return [list(by_rows.items()) for by_rows in found]
 
-    def _choices(self, group: list[int], at: int, slot: dict[int, int]) -> Callable[[int], Iterator[int]]:
+    def _choices(self, group: list[int], at: int, slot: dict[int, int]) -> Callable[[int], Iterable[int]]:
         """A function from the candidates of an instant to the states that they can become."""
-        members = {pool: [(1 << bit, int(self.weight[row])) for row, bit in slot.items() if self.pool[row] == pool] for pool in group}
+        pools = [(_mask(slot, (row for row in slot if self.pool[row] == pool)), int(self.caps[at, pool])) for pool in group]
+        weight = {1 << bit: int(self.weight[row]) for row, bit in slot.items()} if self.problem.budget.in_bytes else None
 
-        def kept(crowd: int) -> Iterator[int]:
-            parts = []
-            for pool in group:
-                present = [(bit, weight) for bit, weight in members[pool] if crowd & bit]
-                parts.append(list(self._fitting(present, int(self.caps[at, pool]))))
-            for chosen in product(*parts):
-                yield sum(chosen)
-
-        return kept
-
-    def _fitting(self, present: list[tuple[int, int]], cap: int) -> Iterator[int]:
-        """The sets of tuples that may stay in a pool: as many as fit; any number where tuples may leave early."""
-        if not self.problem.budget.in_bytes:
+        def fitting(crowd: int, cap: int) -> Iterable[int]:
+            """The sets of tuples that may stay in a pool: as many as fit; any number where tuples may leave early."""
+            if weight is not None:
+                return _by_weight(crowd, cap, weight, self.eager)
+            if not self.eager and crowd.bit_count() <= cap:
+                return (crowd,)
+            present = _bits(crowd)
             most = min(cap, len(present))
-            for size in range(0 if self.eager else most, most + 1):
-                yield from (sum(bit for bit, _ in chosen) for chosen in combinations(present, size))
-            return
-        for size in range(len(present) + 1):
-            for chosen in combinations(present, size):
-                room = cap - sum(weight for _, weight in chosen)
-                state = sum(bit for bit, _ in chosen)
-                full = all(weight > room for bit, weight in present if not state & bit)
-                if room >= 0 and (full or self.eager):
-                    yield state
+            return (sum(chosen) for size in range(0 if self.eager else most, most + 1) for chosen in combinations(present, size))
+
+        if len(pools) == 1:
+            return lambda crowd: fitting(crowd, pools[0][1])
+        return lambda crowd: map(sum, product(*(fitting(crowd & mine, cap) for mine, cap in pools)))
 
 
-def _mask(slot: dict[int, int], rows: object) -> int:
+def _by_weight(crowd: int, cap: int, weight: dict[int, int], eager: bool) -> Iterator[int]:
+    """The sets that fit into `cap` bytes; unless tuples may leave early, those to which nothing can be added."""
+    present = _bits(crowd)
+    for size in range(len(present) + 1):
+        for chosen in combinations(present, size):
+            room, state = cap - sum(map(weight.__getitem__, chosen)), sum(chosen)
+            if room >= 0 and (eager or all(weight[bit] > room for bit in present if not state & bit)):
+                yield state
+
+
+def _worth(earned: list[tuple[int, float]]) -> Callable[[int], float]:
+    """What a state earns: the outputs for which all tuples are there."""
+    someone = 0
+    for mask, _ in earned:
+        someone |= mask
+
+    def worth(state: int) -> float:
+        return sum(gain for mask, gain in earned if state & mask == mask) if state & someone else 0.0
+
+    return worth
+
+
+def _bits(mask: int) -> list[int]:
+    """The single bits of a mask."""
+    found = []
+    while mask:
+        found.append(mask & -mask)
+        mask &= mask - 1
+    return found
+
+
+def _mask(slot: dict[int, int], rows: Iterable[int]) -> int:
     """The bits of these rows."""
     mask = 0
-    for row in rows:  # type: ignore[attr-defined]
+    for row in rows:
         mask |= 1 << slot[row]
     return mask
