@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optima
@@ -28,6 +28,7 @@ from strategies import (
     WINDOWS,
     Case,
     cases,
+    examples,
     schedules,
 )
 
@@ -122,6 +123,7 @@ def test_every_method_finds_the_optimum_of_small_traces(case):
 
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_every_kind_of_window(kind):
+    @settings(max_examples=20)
     @given(small_cases(windows=WINDOWS[kind]))
     def agrees(case):
         check_all(case)
@@ -139,6 +141,20 @@ def test_tuples_with_lifetimes_of_their_own(case):
     check_all(case)
 
 
+@pytest.mark.slow
+@examples(40)
+@given(small_cases(windows=ANY_WINDOW, predicates=PREDICATES, longest=13))
+def test_everything_at_once_for_long(case):
+    check_all(case)
+
+
+@pytest.mark.slow
+@examples(40)
+@given(small_cases(windows=ANY_WINDOW, lifetimes=st.integers(1, 9), longest=13).filter(lambda c: all(w[0] != "rows" for w in c.windows)))
+def test_lifetimes_for_long(case):
+    check_all(case)
+
+
 def difference(members: list[float]) -> float:
     return members[0] - members[-1]
 
@@ -148,8 +164,22 @@ def test_values_of_either_sign(case):
     check_all(replace(case, objective=difference))
 
 
+@pytest.mark.slow
+@examples(20)
+@given(small_cases(windows=ANY_WINDOW, longest=10))
+def test_values_of_either_sign_for_long(case):
+    check_all(replace(case, objective=difference))
+
+
 @given(small_cases(n=st.just(3), predicates=PREDICATES, longest=10))
 def test_three_streams(case):
+    check_states(case)
+
+
+@pytest.mark.slow
+@examples(20)
+@given(small_cases(n=st.integers(3, 4), windows=ANY_WINDOW, predicates=PREDICATES, longest=11))
+def test_more_streams_for_long(case):
     check_states(case)
 
 
@@ -353,6 +383,11 @@ def test_the_bound_is_close_for_two_streams(case):
 def test_errors_name_the_argument(changed, message):
     with pytest.raises(ps.PenstockError, match=message):
         ps.optimum(FIGURE_3, **({"window": 3, "memory": 2} | changed))
+
+
+def test_an_objective_without_bounds_is_refused():
+    with pytest.raises(ps.PenstockError, match="objective must give finite values"):
+        ps.optimum(FIGURE_3, window=3, memory=2, objective=lambda members: float("inf"))
 
 
 def test_a_trace_out_of_order_is_refused():

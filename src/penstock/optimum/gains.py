@@ -65,7 +65,12 @@ def values(trace: Trace, problem: Problem, members: Ints) -> Floats:
     importance = np.ones(len(trace)) if trace.importance is None else trace.importance
     if members.shape[1] == 2 and objective.code != USER:
         return np.asarray(objective.pairs(importance[members[:, 0]], importance[members[:, 1]]))
-    return np.array([objective.of(importance[rows].tolist()) for rows in members], dtype=np.float64)
+    found = np.array([objective.of(importance[rows].tolist()) for rows in members], dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        what = importance[members[bad[0]]].tolist()
+        raise PenstockError(f"objective must give finite values where an optimum is asked for, got {found[bad[0]]} for {what}")
+    return found
 
 
 def ample(trace: Trace, problem: Problem) -> Problem:
