@@ -22,6 +22,7 @@ from penstock.optimum.schedule import NEVER, instants
 from penstock.optimum.states import size_states, solve_states
 from strategies import (
     ANY_WINDOW,
+    COMPILED,
     EVERYTHING,
     MODELS,
     SWITCHES,
@@ -35,6 +36,7 @@ from strategies import (
 PREDICATES = st.sampled_from(("=", "=", "=", "!=", "<", "<=", ">", ">=", ("eps", 1.0)))
 ASKED = ("window", "memory", "allocation", "objective", "model", "predicate", "start", "switches")
 STARTS = st.none() | st.integers(0, 12)
+quick = settings(max_examples=50 if COMPILED else 8)
 SOLVERS: dict[str, Any] = {"states": solve_states}
 
 
@@ -116,6 +118,7 @@ def check_all(case: Case) -> None:
 # ------------------------------------------------------------------------------------------------------- brute force
 
 
+@quick
 @given(small_cases())
 def test_every_method_finds_the_optimum_of_small_traces(case):
     check_all(case)
@@ -123,7 +126,7 @@ def test_every_method_finds_the_optimum_of_small_traces(case):
 
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_every_kind_of_window(kind):
-    @settings(max_examples=20)
+    @settings(max_examples=20 if COMPILED else 4)
     @given(small_cases(windows=WINDOWS[kind]))
     def agrees(case):
         check_all(case)
@@ -131,11 +134,13 @@ def test_every_kind_of_window(kind):
     agrees()
 
 
+@quick
 @given(small_cases(windows=ANY_WINDOW, predicates=PREDICATES))
 def test_every_predicate(case):
     check_all(case)
 
 
+@quick
 @given(small_cases(lifetimes=st.integers(1, 9)))
 def test_tuples_with_lifetimes_of_their_own(case):
     check_all(case)
@@ -159,6 +164,7 @@ def difference(members: list[float]) -> float:
     return members[0] - members[-1]
 
 
+@quick
 @given(small_cases(windows=ANY_WINDOW, longest=9))
 def test_values_of_either_sign(case):
     check_all(replace(case, objective=difference))
@@ -171,6 +177,7 @@ def test_values_of_either_sign_for_long(case):
     check_all(replace(case, objective=difference))
 
 
+@quick
 @given(small_cases(n=st.just(3), predicates=PREDICATES, longest=10))
 def test_three_streams(case):
     check_states(case)
@@ -183,11 +190,13 @@ def test_more_streams_for_long(case):
     check_states(case)
 
 
+@quick
 @given(small_cases(n=st.just(3), longest=9))
 def test_three_streams_and_values_of_either_sign(case):
     check_states(replace(case, objective=difference))
 
 
+@quick
 @given(small_cases(memory=None, in_bytes=True, longest=9))
 def test_memory_in_bytes(case):
     check_states(case)
@@ -202,6 +211,7 @@ def check_states(case: Case) -> None:
     assert bound(case.trace, problem_of(case)) >= value - 1e-9
 
 
+@quick
 @given(small_cases(windows=ANY_WINDOW, n=st.integers(2, 3), predicates=PREDICATES, longest=9))
 def test_the_least_value_in_a_full_memory(case):
     value = brute(case, "min")
@@ -217,6 +227,7 @@ def test_the_least_value_in_a_full_memory(case):
                 assert sum(case.rows[row].stream in mine for row in rows) == budget
 
 
+@quick
 @given(small_cases(windows=ANY_WINDOW, predicates=PREDICATES))
 def test_there_are_no_more_states_than_was_expected(case):
     problem = problem_of(case)
@@ -238,6 +249,7 @@ def das_cases(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], int, in
     return r, s, importance, window, memory, draw(st.booleans())
 
 
+@quick
 @given(das_cases(), st.sampled_from(("count", "min", "sum")))
 def test_das_graph_has_the_same_optimum(drawn, objective):
     r, s, importance, window, memory, fixed = drawn
@@ -315,6 +327,7 @@ def test_towne_figures_2_and_3(method):
 # ---------------------------------------------------------------------------------------------------- opt as a player
 
 
+@quick
 @given(cases(windows=ANY_WINDOW, memory=small_memories, longest=14))
 def test_no_policy_does_better(case):
     options = options_of(case)
@@ -326,6 +339,7 @@ def test_no_policy_does_better(case):
     assert best.policy == "opt" and best.value <= ps.exact(case.trace, **{k: options[k] for k in ASKED if k != "memory"}).value
 
 
+@quick
 @given(cases(memory=small_memories, clocks=("streams",), longest=11))
 def test_the_clock_of_the_streams_changes_nothing(case):
     assert ps.simulate(case.trace, policy="opt", clock="streams", lateness=3, **options_of(case)).value == brute(case)
@@ -351,17 +365,18 @@ def test_ample_memory_is_no_optimum_where_outputs_cost():
 
 
 def test_three_streams_too_large_for_states_get_a_bound_that_says_so():
-    trace = ps.generate(150, streams=("R", "S", "T"), keys=3, seed=1)
-    found = ps.optimum(trace, window=20, memory=20)
+    trace = ps.generate(60, streams=("R", "S", "T"), keys=3, seed=1)
+    found = ps.optimum(trace, window=16, memory=16)
     assert (found.method, found.exact, len(found.schedule)) == ("bound", False, 0)
-    rival = ps.simulate(trace, window=20, memory=20, policy="prob").value
-    assert rival <= found.value < ps.exact(trace, window=20).value
+    rival = ps.simulate(trace, window=16, memory=16, policy="prob").value
+    assert rival <= found.value < ps.exact(trace, window=16).value
     with pytest.raises(ps.PenstockError, match="has no schedule"):
-        ps.simulate(trace, window=20, memory=20, policy="opt")
+        ps.simulate(trace, window=16, memory=16, policy="opt")
     with pytest.raises(ps.PenstockError, match=r"too large for method 'states'.*'auto' gives an upper bound"):
-        ps.optimum(trace, window=20, memory=20, method="states")
+        ps.optimum(trace, window=16, memory=16, method="states")
 
 
+@quick
 @given(small_cases(longest=14))
 def test_the_bound_is_close_for_two_streams(case):
     value = brute(case)

@@ -25,7 +25,7 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def three_streams(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("traces") / "three.parquet"
-    ps.generate(120, streams=("R", "S", "T"), keys=3, seed=3).write(path)
+    ps.generate(60, streams=("R", "S", "T"), keys=3, seed=3).write(path)
     return path
 
 
@@ -114,7 +114,7 @@ def test_ample_memory_gives_the_exact_result_and_says_so(capsys, trace_file):
 
 
 def test_three_streams_too_large_for_an_answer_get_a_bound_that_says_so(capsys, three_streams):
-    join = ("--window", "20", "--memory", "20")
+    join = ("--window", "16", "--memory", "16")
     got = asked(capsys, "optimum", three_streams, *join)
     assert (got["method"], got["exact"], got["n_output"]) == ("bound", False, None)
     assert run(["optimum", str(three_streams), *join]) == 0
