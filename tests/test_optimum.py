@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -426,3 +428,9 @@ def test_instants_are_runs_of_one_time():
 def test_brute_force_tries_every_set():
     rows = [Row(0, 0, key) for key in "abc"] + [Row(1, 1, key) for key in "abc"]
     assert [optima.best(rows, 2, windows=[("time", 4)] * 2, memory=memory) for memory in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_the_examples_of_the_guide_run():
+    guide = Path(__file__).parents[1] / "docs" / "optimum.md"
+    failed, tried = doctest.testfile(str(guide), module_relative=False)
+    assert (failed, tried > 8) == (0, True)
