@@ -31,11 +31,11 @@ def bound(trace: Trace, problem: Problem) -> float:
     gains = Gains.of(trace, problem, most=MOST_OUTPUTS)
     positive = np.maximum(gains.value, 0.0)
     parts = gains.waits.sum(axis=1)
-    sure = float(positive[parts == 0].sum())
+    sure = float(gains.value[parts == 0].sum())
     if not gains.waits.any():
         return sure
     rents = _Rents(trace, problem, gains, positive / np.maximum(parts, 1))
-    return min(sure + rents.lowest(), float(positive.sum()))
+    return sure + min(rents.lowest(), float(positive[parts > 0].sum()))
 
 
 class _Rents:

@@ -37,7 +37,7 @@ def memory_states(trace: Trace, problem: Problem, schedule: Ints) -> list[Memory
     >>> for state in memory_states(trace, problem, np.array([1, 0, 1, 1])):
     ...     print(state.time, state.held, state.together, state.value)
     0 (('R(0)',), ()) ('R(0)S(0)',) 1.0
-    1 ((), ()) () 1.0
+    1 ((), ('S(1)',)) () 1.0
     """
     run = replay(trace, problem, schedule, Keep(outputs=True, retained=True))
     assert run.memory_log is not None and run.outputs is not None
