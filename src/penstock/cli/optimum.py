@@ -105,10 +105,12 @@ def optimum(
             _write_schedule(rows, found, files.new(schedule))
     if as_json:
         print_json(found.summary() | _shares(found, whole) | (report or {}) | (_states_json(rows, problem, found) if display else {}))
-        return
-    if display:
-        _print_states(rows, problem, found)
-    _print(found, whole, problem, report)
+    else:
+        if display:
+            _print_states(rows, problem, found)
+        _print(found, whole, problem, report)
+    if report and not report["verified"]:
+        raise typer.Exit(1)
 
 
 def _whole(trace: Trace, problem: Problem) -> JoinRun:
@@ -162,7 +164,14 @@ def _print_curve(points: Sequence[Point], whole: JoinRun | None, worth: str, sec
 
 def _verify(trace: Trace, problem: Problem, found: Optimum) -> dict[str, Any]:
     """What an independent check says."""
-    raise PenstockError(f"--verify checks dual prices, which method {found.method!r} has not, got it for {len(trace)} rows")
+    from penstock.optimum.certificate import verify
+
+    if found.method == "exact":  # nothing is shed, and no output costs
+        return {"verified": True, "bound": found.value, "faults": []}
+    if found.solution is None:
+        raise PenstockError(f"--verify checks the prices of a flow, which method {found.method!r} has not; use --method class or chain")
+    certificate = verify(trace, problem, found.solution)
+    return {"verified": certificate.ok, "bound": certificate.bound, "faults": list(certificate.faults)}
 
 
 def _write_schedule(trace: Trace, found: Optimum, path: Path) -> None:
@@ -199,8 +208,10 @@ def _print(found: Optimum, whole: JoinRun | None, problem: Problem, report: dict
     unit = "bytes" if problem.budget.in_bytes else "rows"
     title = f"The {'least value in a full' if found.goal == 'min' else 'optimum in a'} memory of {problem.budget.most:,} {unit}"
     print_table(list(line), [list(line.values())], title=title, caption=_meaning(found, whole))
-    for name, text in (report or {}).items():
-        typer.echo(f" {name}: {text}")
+    if report and report["verified"]:
+        typer.echo(f" Verified: the schedule keeps to the budget, and prices prove that none is worth more than {number(report['bound'])}.")
+    elif report:
+        typer.echo(f" NOT verified: {'; '.join(report['faults'])}.")
 
 
 def _meaning(found: Optimum, whole: JoinRun | None) -> str:

@@ -18,11 +18,12 @@ from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
-from penstock.optimum import bound as upper
 from penstock.optimum import states
 from penstock.optimum.gains import Gains, count_outputs
 from penstock.optimum.replay import replay, schedule_of
 from penstock.optimum.schedule import NEVER, Optimum, check_order
+from penstock.optimum.size import Size, size_chain, size_class
+from penstock.optimum.solve import Solution, fits_class, solve_chain, solve_class
 from penstock.policies.fifo import Fifo
 from penstock.statistics.base import Source
 
@@ -31,7 +32,7 @@ LIMIT = "4 GiB"
 
 
 @dataclass(frozen=True)
-class Size:
+class Need:
     """What a method expects to need: its own counts, and bytes; `hopeless` says why more memory would not help."""
 
     counts: Mapping[str, int]
@@ -54,7 +55,7 @@ class Found:
     value: float
     leaves: Ints
     size: dict[str, int]
-    solution: Any = None
+    solution: Solution | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Method:
     """A way to the optimum: where it does not apply and why, what it needs, how it is done."""
 
     refusal: Callable[[Trace, Problem, str], str | None]
-    size: Callable[[Trace, Problem, str], Size]
+    need: Callable[[Trace, Problem, str], Need]
     solve: Callable[[Trace, Problem, str, Progress | None], Found]
 
 
@@ -110,9 +111,9 @@ def find_optimum(
     if whole is not None:
         schedule = np.full(len(trace), NEVER, dtype=np.int64)
         return Optimum(whole.value, whole.n_output, "exact", schedule, perf_counter() - began, goal=goal)
-    name, size = choose_method(trace, problem, method, goal, limit)
+    name, need = choose_method(trace, problem, method, goal, limit)
     if announce:
-        announce(f"{name}: some {size}" if name in METHODS else f"too large for an exact answer (some {size}): an upper bound instead")
+        announce(f"{name}: some {need}" if name in METHODS else f"too large for an exact answer (some {need}): an upper bound instead")
     if name == "bound":
         return _bound(trace, problem, began)
     found = METHODS[name].solve(trace, problem, goal, progress)
@@ -120,7 +121,10 @@ def find_optimum(
     if not math.isclose(run.value, found.value, rel_tol=1e-9, abs_tol=1e-9 * max(1, run.n_output)):
         raise RuntimeError(f"method {name!r} claims the value {found.value}, but its schedule replays to {run.value}")
     seconds = perf_counter() - began
-    return Optimum(run.value, run.n_output, name, schedule_of(run), seconds, goal=goal, size=found.size, solution=found.solution)
+    prices = None if found.solution is None else found.solution.prices
+    return Optimum(
+        run.value, run.n_output, name, schedule_of(run), seconds, goal=goal, prices=prices, size=found.size, solution=found.solution
+    )
 
 
 def find_schedule(trace: Trace, problem: Problem) -> Ints:
@@ -146,20 +150,20 @@ def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max
         raise PenstockError(f"method {method!r} does not apply: {refusal}; {_instead(trace, problem, goal)}")
 
 
-def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit: Any = LIMIT) -> tuple[str, Size]:
+def choose_method(trace: Trace, problem: Problem, method: str, goal: str, limit: Any = LIMIT) -> tuple[str, Need]:
     """The method to use, and what it needs: the first that applies and fits into `limit`; `bound` where none does."""
     most = _bytes(limit)
     names = [name for name, one in METHODS.items() if method in ("auto", name) and one.refusal(trace, problem, goal) is None]
-    sizes: dict[str, Size] = {}
+    needs: dict[str, Need] = {}
     for name in names:
-        sizes[name] = METHODS[name].size(trace, problem, goal)
-        if sizes[name].fits(most):
-            return name, sizes[name]
-    if method == "auto" and goal == "max" and names == ["states"]:
-        return "bound", sizes["states"]
-    size = sizes[names[0]]
+        needs[name] = METHODS[name].need(trace, problem, goal)
+        if needs[name].fits(most):
+            return name, needs[name]
+    if method == "auto" and goal == "max" and problem.n_streams > 2 and not problem.budget.in_bytes:
+        return "bound", needs["states"]
+    need = needs[names[0]]
     raise PenstockError(
-        f"this trace is too large for method {names[0]!r}: some {size}, and {size.hopeless or f'the limit is {_mebibytes(most)}'}; "
+        f"this trace is too large for method {names[0]!r}: some {need}, and {need.hopeless or f'the limit is {_mebibytes(most)}'}; "
         f"{_instead(trace, problem, goal, without=names[0], most=most)}"
     )
 
@@ -169,11 +173,13 @@ def _instead(trace: Trace, problem: Problem, goal: str, without: str = "", most:
     fitting = [
         name
         for name, one in METHODS.items()
-        if name != without and one.refusal(trace, problem, goal) is None and (most is None or one.size(trace, problem, goal).fits(most))
+        if name != without and one.refusal(trace, problem, goal) is None and (most is None or one.need(trace, problem, goal).fits(most))
     ]
     if fitting:
         return f"use method {fitting[0]!r}"
-    if goal == "max" and (problem.n_streams > 2 or problem.budget.in_bytes):
+    if problem.budget.in_bytes:
+        return "give the memory in rows"
+    if goal == "max" and problem.n_streams > 2:
         return "method 'auto' gives an upper bound"
     return "use a shorter trace, or raise the limit"
 
@@ -190,10 +196,34 @@ def _whole(trace: Trace, problem: Problem, goal: str) -> JoinRun | None:
 
 def _bound(trace: Trace, problem: Problem, began: float) -> Optimum:
     found = count_outputs(trace, problem)
-    if found > upper.MOST_OUTPUTS:
-        raise PenstockError(f"the exact join has {found:,} outputs, too many even for the upper bound; use a shorter trace or window")
-    value = upper.bound(trace, problem)
+    if found > states.MOST_OUTPUTS:
+        raise PenstockError(f"the exact join has {found:,} outputs, too many even for an upper bound; use a shorter trace or window")
+    value = solve_chain(trace, problem).value
     return Optimum(value, None, "bound", np.empty(0, dtype=np.int64), perf_counter() - began, exact=False)
+
+
+def _flow_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
+    if goal == "min":
+        return "a flow finds the largest value, got goal 'min'"
+    if problem.budget.in_bytes:
+        return "tuples of unequal size are no flow, got a memory in bytes"
+    if problem.n_streams > 2:
+        return f"an output of {problem.n_streams} streams needs several stored tuples at once, which is no flow"
+    return None
+
+
+def _flow(size: Callable[[Trace, Problem], Size], solve: Callable[[Trace, Problem, Progress | None], Solution]) -> dict[str, Any]:
+    """What the two flows share."""
+
+    def need(trace: Trace, problem: Problem, goal: str) -> Need:
+        found = size(trace, problem)
+        return Need({"nodes": found.n_nodes, "arcs": found.n_arcs}, found.n_bytes)
+
+    def solved(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
+        found = solve(trace, problem, progress)
+        return Found(found.value, found.leaves, {"n_nodes": found.n_nodes, "n_arcs": found.n_arcs}, found)
+
+    return {"need": need, "solve": solved}
 
 
 def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
@@ -202,13 +232,13 @@ def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
     return None
 
 
-def _states_size(trace: Trace, problem: Problem, goal: str) -> Size:
+def _states_need(trace: Trace, problem: Problem, goal: str) -> Need:
     outputs = count_outputs(trace, problem)
     if outputs > states.MOST_OUTPUTS:
-        return Size({"outputs to list": outputs}, 100 * outputs, f"no more than {states.MOST_OUTPUTS:,} can be")
+        return Need({"outputs to list": outputs}, 100 * outputs, f"no more than {states.MOST_OUTPUTS:,} can be")
     found = states.size_states(trace, problem, goal=goal)
     hopeless = f"more than {states.MOST_STATES:,} take too long" if found > states.MOST_STATES else ""
-    return Size({"states": found}, found * states.STATE_BYTES, hopeless)
+    return Need({"states": found}, found * states.STATE_BYTES, hopeless)
 
 
 def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
@@ -217,7 +247,11 @@ def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress 
 
 
 METHODS: dict[str, Method] = {
-    "states": Method(_states_refusal, _states_size, _solve_states),
+    "class": Method(
+        lambda trace, problem, goal: _flow_refusal(trace, problem, goal) or fits_class(trace, problem), **_flow(size_class, solve_class)
+    ),
+    "chain": Method(_flow_refusal, **_flow(size_chain, solve_chain)),
+    "states": Method(_states_refusal, _states_need, _solve_states),
 }
 """The methods, in the order in which `auto` tries them."""
 

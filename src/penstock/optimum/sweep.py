@@ -10,7 +10,9 @@ from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.optimum.optimum import LIMIT, find_optimum
+from penstock.optimum.curve import STEPWISE, curve
+from penstock.optimum.optimum import LIMIT, check, choose_method, find_optimum
+from penstock.optimum.size import size_chain, size_class
 
 A_FEW = 10
 
@@ -41,17 +43,26 @@ def find_curve(
     >>> [point.value for point in find_curve(trace, problem, [1, 2, 3])]
     [4.0, 6.0, 7.0]
     """
+    check(trace, problem, method)
     check_curve(problem)
     fixed = problem.budget.caps.shape[1] > 1
-    if sizes is None:
-        top, least = problem.budget.most, problem.n_streams if fixed else 1
-        sizes = sorted({max(least, top * part // A_FEW) for part in range(1, A_FEW + 1)})
+    top, least = problem.budget.most, problem.n_streams if fixed else 1
+    few = sorted({max(least, top * part // A_FEW) for part in range(1, A_FEW + 1)})
+    if sizes is not None and min(sizes) < least:
+        raise PenstockError(f"the sizes of a curve must be at least {least}, got {min(sizes)}")
+    name, need = choose_method(trace, problem, method, "max", limit)
+    if name in ("class", "chain"):
+        if announce:
+            announce(f"{name}: some {need}")
+        size = (size_class if name == "class" else size_chain)(trace, problem)
+        chosen = sizes or (range(least, top + 1) if size.n_steps * top <= STEPWISE else few)
+        return [Point(memory, float(value), name) for memory, value in zip(chosen, curve(trace, problem, chosen), strict=True)]
     points = []
-    for size in sizes:
-        budget = Budget.parse(size, problem.streams, allocation="fixed" if fixed else "variable")
+    for memory in sizes or few:
+        budget = Budget.parse(memory, problem.streams, allocation="fixed" if fixed else "variable")
         found = find_optimum(trace, replace(problem, budget=budget), method=method, limit=limit, announce=announce)
         announce = None
-        points.append(Point(size, found.value, found.method))
+        points.append(Point(memory, found.value, found.method))
         if progress:
             progress(1)
     return points
