@@ -91,7 +91,9 @@ def _schedule_worth(
         peak += held
         over = np.flatnonzero(held > memory)
         if len(over):
-            faults.append(f"after the instant of time {instants.time[over[0]]} memory holds {held[over[0]]} tuples, more than {memory[over[0]]}")
+            faults.append(
+                f"after the instant of time {instants.time[over[0]]} memory holds {held[over[0]]} tuples, more than {memory[over[0]]}"
+            )
     units = 0
     for stays in pools:
         until = leaves[stays.row]

@@ -79,8 +79,16 @@ def solve_stays(stays: Stays, progress: Progress | None = None) -> Flow:
 
     >>> from penstock.optimum.stays import Stays
     >>> nodes = np.array([0, 1], np.int32)
-    >>> two = Stays(np.array([0, 1]), nodes, nodes, nodes + np.int32(1), np.array([0, 0]), np.array([3, 2], np.int32),
-    ...             np.array([5, 7]), np.array([1, 1, 1]))
+    >>> two = Stays(
+    ...     np.array([0, 1]),
+    ...     nodes,
+    ...     nodes,
+    ...     nodes + np.int32(1),
+    ...     np.array([0, 0]),
+    ...     np.array([3, 2], np.int32),
+    ...     np.array([5, 7]),
+    ...     np.array([1, 1, 1]),
+    ... )
     >>> solve_stays(two).stop.tolist()
     [-1, 1]
     """

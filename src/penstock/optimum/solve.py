@@ -47,7 +47,7 @@ def solve_class(trace: Trace, problem: Problem, progress: Progress | None = None
     >>> problem = Problem.of(trace.streams, window=3, memory=1)
     >>> found = solve_class(trace, problem)
     >>> found.value, int(np.count_nonzero(found.leaves > [0, 0, 1, 1, 2, 2]))
-    (3.0, 1)
+    (3.0, 2)
     """
     reason = fits_class(trace, problem)
     if reason is not None:

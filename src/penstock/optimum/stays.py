@@ -67,7 +67,9 @@ def by_class(stream: Ints, instants: Instants, problem: Problem, pool: int, unit
     )
 
 
-def by_tuple(tuples: Ints, partners: Ints, units: Ints, instants: Instants, problem: Problem, memory: Ints, *, every: bool = False) -> Stays:
+def by_tuple(
+    tuples: Ints, partners: Ints, units: Ints, instants: Instants, problem: Problem, memory: Ints, *, every: bool = False
+) -> Stays:
     """Tuples in chain form, from matches (a stored tuple, its partner, what that is worth), in the order of both.
 
     An end that is worth no more than an earlier one is left out, unless `every` is asked for.
