@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from penstock.core.problem import Problem
+from penstock.optimum.size import size_chain, size_class
 
 JOIN = ("--window", "6", "--memory", "3")
 
@@ -152,3 +155,44 @@ def test_a_trace_out_of_order_is_refused(capsys, tmp_path):
     path.write_text("stream,time,key\nR,3,1\nS,1,1\n")
     assert "in order of time" in refused(capsys, "optimum", path, *JOIN)
     assert "in order of time" in refused(capsys, "simulate", path, *JOIN, "--policy", "prob,opt")
+
+
+@pytest.mark.parametrize("method", ["class", "chain", "states"])
+def test_verify_proves_the_answer_by_prices(capsys, trace_file, method):
+    options = (*JOIN, "--objective", "count", "--method", method)
+    got = asked(capsys, "optimum", trace_file, *options, "--verify")
+    assert (got["verified"], got["bound"], got["faults"]) == (True, got["value"], [])
+    assert run(["optimum", str(trace_file), *options, "--verify"]) == 0
+    assert "Verified: " in capsys.readouterr().out
+
+
+def test_an_answer_that_cannot_be_proven_ends_with_status_1(capsys, trace_file, monkeypatch):
+    from penstock.optimum import certificate
+
+    real = certificate.verify
+    monkeypatch.setattr(certificate, "verify", lambda trace, problem, found: real(trace, problem, replace(found, value=found.value + 1)))
+    assert run(["optimum", str(trace_file), *JOIN, "--objective", "count", "--verify"]) == 1
+    assert "NOT verified: the schedule is worth" in capsys.readouterr().out
+
+
+def test_there_is_no_proof_of_the_least_value_or_of_a_bound(capsys, trace_file, three_streams):
+    assert "there is none: a flow finds the largest" in refused(capsys, "optimum", trace_file, *JOIN, "--least", "--verify")
+    assert "no flow" in refused(capsys, "optimum", three_streams, "--window", "16", "--memory", "16", "--verify")
+
+
+def test_a_method_that_does_not_apply_names_one_that_does(capsys, trace_file, three_streams):
+    assert "depend on the importance" in refused(capsys, "optimum", trace_file, *JOIN, "--method", "class")
+    assert "use method 'states'" in refused(capsys, "optimum", trace_file, *JOIN, "--method", "chain", "--least")
+    assert "several stored tuples at once" in refused(capsys, "optimum", three_streams, *JOIN, "--method", "chain")
+
+
+def test_what_would_not_fit_is_refused_with_what_would(capsys, trace_file):
+    trace = ps.read_trace(trace_file)
+    problem = Problem.of(trace.streams, window=30, memory=3, objective="count", has_importance=True)
+    chain, least = size_chain(trace, problem), size_class(trace, problem)
+    assert least.n_bytes + 1000 < chain.n_bytes
+    join = ("--window", "30", "--memory", "3", "--objective", "count")
+    message = refused(capsys, "optimum", trace_file, *join, "--method", "chain", "--limit", f"{chain.n_bytes - 1} B")
+    assert f"some {chain.n_nodes:,} nodes, {chain.n_arcs:,} arcs" in message and "use method 'class'" in message
+    assert asked(capsys, "optimum", trace_file, *join, "--limit", f"{chain.n_bytes - 1} B")["method"] == "class"
+    assert "use a shorter trace" in refused(capsys, "optimum", trace_file, *join, "--limit", "1 kB")

@@ -168,10 +168,24 @@ def _verify(trace: Trace, problem: Problem, found: Optimum) -> dict[str, Any]:
 
     if found.method == "exact":  # nothing is shed, and no output costs
         return {"verified": True, "bound": found.value, "faults": []}
-    if found.solution is None:
-        raise PenstockError(f"--verify checks the prices of a flow, which method {found.method!r} has not; use --method class or chain")
-    certificate = verify(trace, problem, found.solution)
+    solution = found.solution
+    if solution is None:
+        solution = _priced(trace, problem, found)
+    certificate = verify(trace, problem, solution)
     return {"verified": certificate.ok, "bound": certificate.bound, "faults": list(certificate.faults)}
+
+
+def _priced(trace: Trace, problem: Problem, found: Optimum) -> Any:
+    """The schedule of `states` with the prices of a flow, which prove or refute it all the same."""
+    from dataclasses import replace
+
+    from penstock.optimum.optimum import METHODS
+    from penstock.optimum.solve import solve_chain
+
+    refusal = METHODS["chain"].refusal(trace, problem, found.goal)
+    if refusal:
+        raise PenstockError(f"--verify checks by the prices of a flow, and there is none: {refusal}")
+    return replace(solve_chain(trace, problem), value=found.value, leaves=found.schedule)
 
 
 def _write_schedule(trace: Trace, found: Optimum, path: Path) -> None:

@@ -145,6 +145,9 @@ def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max
     choose("goal", goal, ("max", "min"))
     if problem.budget.in_bytes and trace.size is None:
         Batch.of(trace, problem)  # says what is missing
+    each = problem.objective.of([1.0] * problem.n_streams) if problem.steady else 0.0
+    if not math.isfinite(each):
+        raise PenstockError(f"objective must give finite values where an optimum is asked for, got {each}")
     refusal = None if method == "auto" else METHODS[method].refusal(trace, problem, goal)
     if refusal:
         raise PenstockError(f"method {method!r} does not apply: {refusal}; {_instead(trace, problem, goal)}")
