@@ -1,4 +1,4 @@
-"""The optimum as a flow: class and chain against every memory state that there is, against another solver, and against their certificate."""
+"""The optimum as a flow: class and chain against all memory states that there are, another solver, and their certificate."""
 
 from __future__ import annotations
 

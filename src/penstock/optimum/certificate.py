@@ -1,8 +1,8 @@
 """The certificate: that a schedule keeps to its budget, is worth what it says, and that nothing can be worth more.
 
-It knows nothing of how the schedule was found. The schedule is counted anew from the trace; the prices give a bound of what any schedule is worth, by weak
-duality: all slots at their prices, plus for each tuple the most that it can gain when it pays them. Value and bound are compared as whole numbers. That
-they are equal is complementary slackness.
+It knows nothing of how the schedule was found. The schedule is counted anew from the trace; the prices give a bound of what any schedule
+is worth, by weak duality: all slots at their prices, plus for each tuple the most that it can gain when it pays them. Value and bound are
+compared as whole numbers. That they are equal is complementary slackness.
 """
 
 from __future__ import annotations

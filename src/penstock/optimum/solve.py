@@ -1,10 +1,12 @@
 """The optimum of a join under a memory budget, with the schedule that reaches it and the prices that prove it (Das 4.1 and 6.1).
 
-*class* serves equality joins whose outputs are all worth the same: ends are shared by the tuples of a stream and key. *chain* serves every predicate
-and value function. Both go through the same solver. Pools of memory (fixed allocation, memory by stream) are solved one after the other.
+*class* serves equality joins whose outputs are all worth the same: ends are shared by the tuples of a stream and key. *chain* serves
+every predicate and value function. Both go through the same solver. Pools of memory (fixed allocation, memory by stream) are solved one
+after the other.
 
-Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows; here free slots wait on the timeline), any
-number of tuples may arrive at a time, and values may be negative: a tuple that is held joins whatever matches, so a bad match may end its stay.
+Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows; here free slots wait on the
+timeline), any number of tuples may arrive at a time, and values may be negative: a tuple that is held joins whatever matches, so a bad
+match may end its stay.
 """
 
 from __future__ import annotations
