@@ -33,6 +33,7 @@ from penstock.optimum.stays import Stays, by_class, by_tuple
 class Solution:
     """What was found: `value` counts the outputs from `start` on, those of tuples that arrive together included."""
 
+    method: str  # class or chain
     value: float
     leaves: Ints  # for each row the instant in which it leaves; its own: it is never stored
     prices: Floats  # by pool and gap: what one more slot would bring, if it were there in this gap only
@@ -65,7 +66,7 @@ def solve_class(trace: Trace, problem: Problem, progress: Progress | None = None
     count += sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True)) // FINE
     scale = Scale(int(math.log2(FINE)))
     prices = _prices(flows, scale) * each
-    return Solution(count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
+    return Solution("class", count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
 
 
 def solve_chain(trace: Trace, problem: Problem, progress: Progress | None = None) -> Solution:
@@ -84,7 +85,7 @@ def solve_chain(trace: Trace, problem: Problem, progress: Progress | None = None
     units = sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True))
     exact = problem.n_streams == 2
     leaves = _leaves(pools, flows, instants) if exact else np.empty(0, np.int64)
-    return Solution(together + scale.back(units), leaves, _prices(flows, scale), scale, *network_size(pools), exact)
+    return Solution("chain", together + scale.back(units), leaves, _prices(flows, scale), scale, *network_size(pools), exact)
 
 
 def fits_class(trace: Trace, problem: Problem) -> str | None:
