@@ -1,4 +1,4 @@
-"""The optimum as a flow: class and chain against every memory state that there is, against another solver, and against their certificate."""
+"""The optimum as a flow: class and chain against all memory states that there are, another solver, and their certificate."""
 
 from __future__ import annotations
 
@@ -206,6 +206,18 @@ def test_growing_memory_is_used_at_once() -> None:
     case = Case(rows=rows, windows=[("time", 8)] * 2, memory=[(0, 1), (2, 2)])
     assert best(case) == 2
     check(case)
+
+
+@pytest.mark.parametrize("each", [0.1, 3.0, 0.0, -0.7])
+def test_outputs_that_are_all_worth_the_same(each: float) -> None:
+    trace = generate(40, keys=3, seed=4)
+    count = solve_class(trace, Problem.of(trace.streams, window=9, memory=3)).value
+    together = solve_class(trace, Problem.of(trace.streams, window=1, memory=3)).value
+    problem = Problem.of(trace.streams, window=9, memory=3, objective=lambda _: each)
+    for solve in (solve_class, solve_chain):
+        found = solve(trace, problem)
+        assert found.value == pytest.approx(each * (count if each > 0 else together))
+        assert verify(trace, problem, found).faults == ()
 
 
 # ------------------------------------------------------------------------------------------------- other solver, sizes

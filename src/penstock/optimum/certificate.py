@@ -1,8 +1,8 @@
 """The certificate: that a schedule keeps to its budget, is worth what it says, and that nothing can be worth more.
 
-It knows nothing of how the schedule was found. The schedule is counted anew from the trace; the prices give a bound of what any schedule is worth, by weak
-duality: all slots at their prices, plus for each tuple the most that it can gain when it pays them. Value and bound are compared as whole numbers. That
-they are equal is complementary slackness.
+It knows nothing of how the schedule was found. The schedule is counted anew from the trace; the prices give a bound of what any schedule
+is worth, by weak duality: all slots at their prices, plus for each tuple the most that it can gain when it pays them. Value and bound are
+compared as whole numbers. That they are equal is complementary slackness.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.scaling import FINE
-from penstock.optimum.solve import Solution, chain_stays, count_together, fits_class
+from penstock.optimum.solve import Solution, chain_stays, count_together
 from penstock.optimum.stays import Stays, by_class
 
 
@@ -53,26 +53,29 @@ def verify(trace: Trace, problem: Problem, solution: Solution) -> Certificate:
     """
     batch = Batch.of(trace, problem)
     instants = number_instants(trace, problem, batch)
-    if fits_class(trace, problem) is None:
+    together, unit = 0.0, 1.0
+    if solution.method == "class":
         pools = [by_class(batch.stream, instants, problem, pool, FINE) for pool in range(len(instants.memory))]
-        each = problem.objective.of([1.0, 1.0])
-        together, exponent, unit = count_together(batch.stream, instants, problem) * each, int(math.log2(FINE)), each
+        exponent, unit = int(math.log2(FINE)), problem.objective.of([1.0, 1.0])
+        always = count_together(batch.stream, instants, problem) * FINE
     else:
         pools, together, scale = chain_stays(batch, instants, problem, every=True)
-        exponent, unit = scale.exponent, 1.0
+        exponent, always = scale.exponent, 0
+
+    def valued(units: int) -> float:
+        return together + math.ldexp(always + units, -exponent) * unit
+
     faults: list[str] = []
     if not solution.exact:
         faults.append("an upper bound for more than two streams has no schedule")
     units, held = _schedule_worth(pools, solution.leaves, instants, batch, problem, faults)
     gaps = _whole_prices(solution.prices, unit, exponent, instants, faults)
-    bound = sum(_bound(stays, gap, unit) for stays, gap in zip(pools, gaps, strict=True))
-    value = together + math.ldexp(units, -exponent) * unit
-    if not faults and solution.value != value:
-        faults.append(f"the schedule is worth {value}, not {solution.value}")
-    best = bound if unit > 0 else 0
-    if not faults and units != best:
-        faults.append(f"the prices allow {together + math.ldexp(best, -exponent) * unit}, the schedule is worth only {value}")
-    return Certificate(value, together + math.ldexp(best, -exponent) * unit, held, tuple(faults))
+    most = sum(_bound(stays, gap) for stays, gap in zip(pools, gaps, strict=True)) if unit > 0 else 0
+    if not faults and solution.value != valued(units):
+        faults.append(f"the schedule is worth {valued(units)}, not {solution.value}")
+    if not faults and units != most:
+        faults.append(f"the prices allow {valued(most)}, the schedule is worth only {valued(units)}")
+    return Certificate(valued(units), valued(most), held, tuple(faults))
 
 
 def _schedule_worth(
@@ -127,11 +130,9 @@ def _whole_prices(prices: Floats, unit: float, exponent: int, instants: Instants
     return list(whole)
 
 
-def _bound(stays: Stays, gaps: Ints, unit: float) -> int:
+def _bound(stays: Stays, gaps: Ints) -> int:
     """All slots at their prices, and the most that each tuple can gain."""
     slots = sum(int(memory) * int(price) for memory, price in zip(stays.memory[gaps > 0], gaps[gaps > 0], strict=True))
-    if unit <= 0:
-        return slots
     return slots + int(_most_gained(stays, np.concatenate([[0], np.cumsum(gaps)]).astype(np.int64)))
 
 

@@ -1,8 +1,8 @@
 """OPT(M) for many M at once: the optimum is concave in the memory, and one more slot is worth one more shortest path.
 
-With no memory at all the best potentials are known: the most that one slot could earn up to each instant. From there, slots are added along shortest paths
-from the first node of the timeline to the last (successive shortest paths), and each path gains what the potentials differ by. The same phases that
-repair a flow do it; where several paths gain the same, one phase adds them all.
+With no memory at all the best potentials are known: the most that one slot could earn up to each instant. From there, slots are added
+along shortest paths from the first node of the timeline to the last (successive shortest paths), and each path gains what the potentials
+differ by. The same phases that repair a flow do it; where several paths gain the same, one phase adds them all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.optimum.solve import chain_stays, count_together, fits_class, tota
 from penstock.optimum.stays import Stays, by_class
 
 STEPWISE = 1 << 31
-"""Up to so many ends × slots, slots are added one by one; beyond, every memory is solved by itself."""
+"""Up to so many ends times slots, slots are added one by one; beyond, every memory is solved by itself."""
 
 
 def curve(trace: Trace, problem: Problem, memories: Sequence[int]) -> Floats:

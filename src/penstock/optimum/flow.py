@@ -1,22 +1,22 @@
 """The flow of slots along the timeline, and its repair until it is feasible and optimal (Das 4.1, solved another way).
 
-Node i of the timeline has a potential; the difference of neighbours is the price of a slot in the gap between them, never negative. Free slots
-flow from node to node, tuples sit at the node of their end (at their arrival if they are not stored). A tuple that moves from its end to
-another one moves a unit of flow, at a cost: what it loses in worth. So the residual network needs no nodes but the timeline's:
+Node i of the timeline has a potential; the difference of neighbours is the price of a slot in the gap between them, never negative. Free
+slots flow from node to node, tuples sit at the node of their end (at their arrival if they are not stored). A tuple that moves from its
+end to another one moves a unit of flow, at a cost: what it loses in worth. So the residual network needs no nodes but the timeline's:
 
     i -> i + 1      one more free slot in gap i, at any time
     i + 1 -> i      one fewer, where there is one
     end -> end'     for every tuple that sits at `end`: all its other ends, and its arrival
 
-Every tuple starts at its best end under the estimated prices, so that no arc can gain anything: only the number of slots per gap is wrong, as
-excess at some nodes and lack at others. Phases of shortest paths (search.py) and of pushing along them (push.py) put that right and keep the rest
-true. When nothing is left over, the flow is feasible and the potentials prove it best.
+Every tuple starts at its best end under the estimated prices, so that no arc can gain anything: only the number of slots per gap is
+wrong, as excess at some nodes and lack at others. Phases of shortest paths (search.py) and of pushing along them (push.py) put that right
+and keep the rest true. When nothing is left over, the flow is feasible and the potentials prove it best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ class Flow(NamedTuple):
     state: NDArray[np.int8]  # 0: not reached in this phase, 1: reached, 2: on the path or exhausted
     arc: NDArray[np.int8]  # the next arc along the timeline to try
     cursor: Nodes  # the next tuple to try
+    origin: Nodes  # the node from which it was reached
+    came: Nodes  # what led from there to it: a tuple, or an arc of the timeline
+    came_to: Nodes  # the end to which that tuple would move
     heap: Nodes
     queue: Nodes
     touched: Nodes
@@ -62,16 +65,28 @@ class Flow(NamedTuple):
 def new_flow(stays: Stays) -> Flow:
     """Room for a flow."""
     n, tuples = len(stays.memory) + 1, len(stays.row)
-    by_node = {name: np.zeros(n, dtype=np.int64) for name in ("potential", "free", "excess")}
-    by_node["distance"] = np.full(n, FAR, dtype=np.int64)
-    nodes = ("head", "place", "cursor", "heap", "queue", "touched", "order", "path", "via", "target", "sources")
-    return Flow(
-        **by_node,
-        **{name: np.full(n, -1, dtype=np.int32) for name in nodes},
-        **{name: np.zeros(n, dtype=np.int8) for name in ("state", "arc")},
-        **{name: np.full(tuples, -1, dtype=np.int32) for name in ("following", "before", "stop", "tried")},
-        counts=np.zeros(3, dtype=np.int64),
+    amounts = ("potential", "free", "excess")
+    nodes = (
+        "head",
+        "place",
+        "cursor",
+        "origin",
+        "came",
+        "came_to",
+        "heap",
+        "queue",
+        "touched",
+        "order",
+        "path",
+        "via",
+        "target",
+        "sources",
     )
+    room: dict[str, Any] = {name: np.zeros(n, dtype=np.int64) for name in amounts}
+    room |= {name: np.full(n, -1, dtype=np.int32) for name in nodes}
+    room |= {name: np.zeros(n, dtype=np.int8) for name in ("state", "arc")}
+    room |= {name: np.full(tuples, -1, dtype=np.int32) for name in ("following", "before", "stop", "tried")}
+    return Flow(**room, distance=np.full(n, FAR, dtype=np.int64), counts=np.zeros(3, dtype=np.int64))
 
 
 def solve_stays(stays: Stays, progress: Progress | None = None) -> Flow:

@@ -5,9 +5,9 @@
                 v             |      |
     a tuple     +-----------> * ---> *      in at its arrival, earning at each match, back to the timeline after any
 
-Our own solver walks the same network without writing it down (flow.py). In class form a chain serves all tuples of a stream and key, and has room for as
-many as are inside their windows; that needs tuples to expire in the order of arrival. There are at most 3 nodes and 7 arcs per instant with one arrival
-in each of two streams, whatever the window.
+Our own solver walks the same network without writing it down (flow.py). In class form a chain serves all tuples of a stream and key, and
+has room for as many as are inside their windows; that needs tuples to expire in the order of arrival. There are at most 3 nodes and 7
+arcs per instant with one arrival in each of two streams, whatever the window.
 """
 
 from __future__ import annotations

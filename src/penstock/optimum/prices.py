@@ -1,8 +1,9 @@
 """Prices: what a slot of memory costs in each gap, by some dozens of steps on the Lagrangian dual.
 
-If a slot of gap g costs p(g), each tuple chooses its best end alone, and the sum of what they gain plus what all slots cost is an upper bound of the
-optimum. Where tuples want more slots than there are, the price goes up; where fewer, down. That comes within a percent of the best bound in
-`STEPS` steps of O(ends). The prices are only where the flow starts from: they decide how fast the answer is found, not what it is.
+If a slot of gap g costs p(g), each tuple chooses its best end alone, and the sum of what they gain plus what all slots cost is an upper
+bound of the optimum. Where tuples want more slots than there are, the price goes up; where fewer, down. That comes within a percent of
+the best bound in `STEPS` steps of O(ends). The prices are only where the flow starts from: they decide how fast the answer is found, not
+what it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from penstock.core.compiled import kernel
 from penstock.core.trace import Floats, Ints
 from penstock.optimum.stays import Stays
 
-STEPS = 48
+STEPS = 64
 INERTIA = 0.7  # of the direction: wants of single instants are noise
 COOLING = 0.15  # steps shrink like 1 / (1 + COOLING k)
 

@@ -1,7 +1,8 @@
-"""Push excess along arcs that cost nothing, path after path, until a search from every source has failed (depth first).
+"""Push excess along arcs that cost nothing: first back along the ways by which lacks were reached, then path after path, depth first,
+until a search from every source has failed.
 
-The timeline is tried before tuples, and every second phase tries a tuple's ends from the last to the first. Together that halves the number of
-phases: paths stay short, and no part of the network is searched last every time (docs/decisions/0006).
+The timeline is tried before tuples, and every second phase tries a tuple's ends from the last to the first. Together that halves the
+number of phases: paths stay short, and no part of the network is searched last every time (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -9,18 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.compiled import inlined, kernel
+from penstock.optimum.search import BACK, FORTH
 from penstock.optimum.stays import Stays
 
 if TYPE_CHECKING:
     from penstock.optimum.flow import Flow
-
-FORTH, BACK = -1, -2
 
 
 @kernel
 def push_excess(stays: Stays, flow: Flow, backwards: bool) -> int:
     """Returns how many units were pushed; sources with excess left stay in the list."""
     sent, kept = 0, 0
+    for number in range(flow.counts[1]):
+        node = flow.order[number]
+        while flow.excess[node] < 0:
+            length = _trace_back(stays, flow, node)
+            if length < 0:
+                break
+            flow.excess[flow.path[0]] -= 1
+            flow.excess[node] += 1
+            _move_along(stays, flow, length)
+            sent += 1
     for number in range(flow.counts[0]):
         source = flow.sources[number]
         while flow.excess[source] > 0 and flow.state[source] == 1:
@@ -38,6 +48,32 @@ def push_excess(stays: Stays, flow: Flow, backwards: bool) -> int:
         flow.state[flow.order[number]] = 0
     flow.counts[0] = kept
     return sent
+
+
+@inlined
+def _trace_back(stays: Stays, flow: Flow, node: int) -> int:
+    """The way by which the search came to a node, if it is still open and its source has something left; returns its length or -1."""
+    length, at = 0, node
+    while flow.origin[at] >= 0:
+        x = flow.came[at]
+        if x == BACK:
+            if flow.free[at] <= 0:
+                return -1
+        elif x >= 0:
+            chosen = flow.stop[x]
+            if (stays.end[chosen] if chosen >= 0 else stays.arrive[x]) != flow.origin[at]:
+                return -1
+        length += 1
+        at = flow.origin[at]
+    if flow.excess[at] <= 0:
+        return -1
+    flow.path[length] = node
+    at = node
+    for step in range(length - 1, -1, -1):
+        flow.via[step], flow.target[step] = flow.came[at], flow.came_to[at]
+        at = flow.origin[at]
+        flow.path[step] = at
+    return length
 
 
 @inlined
@@ -124,7 +160,8 @@ def _move_along(stays: Stays, flow: Flow, length: int) -> None:
             flow.free[node - 1] -= 1
         else:
             following, before = flow.following[x], flow.before[x]
-            flow.cursor[node] = following
+            if flow.cursor[node] == x:
+                flow.cursor[node] = following
             if before >= 0:
                 flow.following[before] = following
             else:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.optimum.flow import Flow
 
 _FAR = 1 << 60
+FORTH, BACK = -1, -2  # arcs of the timeline, where tuples have numbers
 
 
 @kernel
@@ -25,6 +26,7 @@ def search_lack(stays: Stays, flow: Flow) -> None:
     for number in range(flow.counts[0]):
         node = flow.sources[number]
         distance[node] = 0
+        flow.origin[node] = -1
         flow.queue[end] = node
         flow.touched[touched] = node
         end += 1
@@ -54,8 +56,10 @@ def search_lack(stays: Stays, flow: Flow) -> None:
             length = here + potential[node + 1] - level
             if length < distance[node + 1]:
                 touched, size, end = _reach(flow, node + 1, length, here, touched, size, end)
+                flow.origin[node + 1], flow.came[node + 1] = node, FORTH
         if node > 0 and flow.free[node - 1] > 0 and here < distance[node - 1]:
             touched, size, end = _reach(flow, node - 1, here, here, touched, size, end)
+            flow.origin[node - 1], flow.came[node - 1] = node, BACK
         x = flow.head[node]
         while x >= 0:
             flow.tried[x] = 0
@@ -67,11 +71,13 @@ def search_lack(stays: Stays, flow: Flow) -> None:
                 length = now - stays.base[x] + potential[other]
                 if length < distance[other]:
                     touched, size, end = _reach(flow, other, length, here, touched, size, end)
+                    flow.origin[other], flow.came[other], flow.came_to[other] = node, x, -1
             for number in range(stays.first[x], stays.past[x]):
                 other = stays.end[number]
                 length = now - stays.worth[number] + potential[other]
                 if length < distance[other]:
                     touched, size, end = _reach(flow, other, length, here, touched, size, end)
+                    flow.origin[other], flow.came[other], flow.came_to[other] = node, x, number
             x = flow.following[x]
     for number in range(touched):
         node = flow.touched[number]

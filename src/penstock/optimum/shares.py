@@ -1,7 +1,8 @@
 """More than two streams: what an output is worth, shared equally by its members that must be in memory for it.
 
-An output of n streams needs several stored tuples at once, which is no flow. If each of them earns its share alone, whether or not the others are
-there, no schedule can earn more: so the optimum of the shares is an upper bound. An output of negative value is not charged, for the same reason.
+An output of n streams needs several stored tuples at once, which is no flow. If each of them earns its share alone, whether or not the
+others are there, no schedule can earn more: so the optimum of the shares is an upper bound. An output of negative value is not charged,
+for the same reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """The optimum of a join under a memory budget, with the schedule that reaches it and the prices that prove it (Das 4.1 and 6.1).
 
-*class* serves equality joins whose outputs are all worth the same: ends are shared by the tuples of a stream and key. *chain* serves every predicate
-and value function. Both go through the same solver. Pools of memory (fixed allocation, memory by stream) are solved one after the other.
+*class* serves equality joins whose outputs are all worth the same: ends are shared by the tuples of a stream and key. *chain* serves
+every predicate and value function. Both go through the same solver. Pools of memory (fixed allocation, memory by stream) are solved one
+after the other.
 
-Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows; here free slots wait on the timeline), any
-number of tuples may arrive at a time, and values may be negative: a tuple that is held joins whatever matches, so a bad match may end its stay.
+Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows; here free slots wait on the
+timeline), any number of tuples may arrive at a time, and values may be negative: a tuple that is held joins whatever matches, so a bad
+match may end its stay.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from penstock.optimum.stays import Stays, by_class, by_tuple
 class Solution:
     """What was found: `value` counts the outputs from `start` on, those of tuples that arrive together included."""
 
+    method: str  # class or chain
     value: float
     leaves: Ints  # for each row the instant in which it leaves; its own: it is never stored
     prices: Floats  # by pool and gap: what one more slot would bring, if it were there in this gap only
@@ -63,7 +66,7 @@ def solve_class(trace: Trace, problem: Problem, progress: Progress | None = None
     count += sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True)) // FINE
     scale = Scale(int(math.log2(FINE)))
     prices = _prices(flows, scale) * each
-    return Solution(count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
+    return Solution("class", count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
 
 
 def solve_chain(trace: Trace, problem: Problem, progress: Progress | None = None) -> Solution:
@@ -82,7 +85,7 @@ def solve_chain(trace: Trace, problem: Problem, progress: Progress | None = None
     units = sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True))
     exact = problem.n_streams == 2
     leaves = _leaves(pools, flows, instants) if exact else np.empty(0, np.int64)
-    return Solution(together + scale.back(units), leaves, _prices(flows, scale), scale, *network_size(pools), exact)
+    return Solution("chain", together + scale.back(units), leaves, _prices(flows, scale), scale, *network_size(pools), exact)
 
 
 def fits_class(trace: Trace, problem: Problem) -> str | None:

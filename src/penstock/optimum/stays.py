@@ -1,14 +1,15 @@
 """Stays: all that the optimum may choose, as one list of possible *ends* per tuple (Das 4.1; design, section 4).
 
-A tuple that is stored leaves right after one of its matches; to hold it longer costs memory and brings nothing. So its choice is one of its ends,
-or not to be stored; it takes one slot of every gap from its arrival to its end, and is worth the sum of its matches up to there:
+A tuple that is stored leaves right after one of its matches; to hold it longer costs memory and brings nothing. So its choice is one of
+its ends, or not to be stored; it takes one slot of every gap from its arrival to its end, and is worth the sum of its matches up to
+there:
 
     instant       0     1     2     3     4
     r             a           |     |           matches with s at 2 and 3 (model `buffered`: it is free again in the same instant)
     ends                      1     2           worth 1 at end 2, worth 2 at end 3
 
-In class form, tuples of one stream and key share one list of ends, and each sees its own part of it: there are no more ends than rows, whatever
-the window. In chain form each tuple has a list of its own: as many ends as matches.
+In class form, tuples of one stream and key share one list of ends, and each sees its own part of it: there are no more ends than rows,
+whatever the window. In chain form each tuple has a list of its own: as many ends as matches.
 
 Differs from the paper: Das's graph has a node for each tuple and time, w·N in all.
 """
@@ -29,7 +30,7 @@ Nodes = NDArray[np.int32]
 
 
 class Stays(NamedTuple):
-    """The tuples of one pool that are worth storing, and their ends; worths are sums along the list, so a tuple's own is less its `base`."""
+    """The tuples of one pool that are worth storing, and their ends. Worths are sums along the list: a tuple's own is less its `base`."""
 
     row: Ints
     arrive: Nodes
