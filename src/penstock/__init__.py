@@ -10,6 +10,8 @@ from penstock.core.run import JoinRun
 from penstock.core.trace import Trace, read_trace
 from penstock.core.view import View
 from penstock.generate import generate
+from penstock.optimum.optimum import optimum
+from penstock.optimum.schedule import Optimum
 from penstock.policies.base import Policy
 from penstock.policies.table import POLICIES
 from penstock.simulate import exact, simulate
@@ -29,6 +31,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "POLICIES", "JoinRun", "Keep", "PenstockError", "Policy", "Quality", "Trace", "View", "compare", "exact", "generate", "read_trace",
-    "simulate",
+    "POLICIES", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "Trace", "View", "compare", "exact", "generate",
+    "optimum", "read_trace", "simulate",
 ]  # fmt: skip

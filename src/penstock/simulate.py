@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, Progress, compiled_form, open_engine
+from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.problem import Problem
-from penstock.core.run import JoinRun, memory_log
+from penstock.core.run import JoinRun, record
 from penstock.core.trace import Trace
+from penstock.optimum.optimum import find_schedule
+from penstock.optimum.replay import replay
+from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics
 
@@ -41,7 +42,7 @@ def simulate(
     stepwise: bool = False,
     progress: Progress | None = None,
 ) -> JoinRun:
-    """Join the streams of a trace under a memory budget and count what comes out.
+    """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -54,34 +55,13 @@ def simulate(
         model=model, clock=clock, lateness=lateness, start=start, seed=seed, alpha=alpha, beta=beta, half_life=half_life,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
+    if policy == Opt.name:
+        schedule = find_schedule(trace, problem)
+        return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
     chosen = open_policy(policy, problem)
     compiled = not stepwise and compiled_form(problem, chosen) is not None
     source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled)
-    keep = keep or Keep()
-    if keep.retained:
-        keep = replace(keep, series=True)
-    engine = open_engine(problem, chosen, source, keep, stepwise=stepwise)
-    began = perf_counter()
-    played = engine.play(batch, progress)
-    seconds = perf_counter() - began
-    totals = engine.totals
-    return JoinRun(
-        policy=chosen.name,
-        n_input=totals.n_input,
-        n_output=totals.n_output,
-        value=totals.value,
-        n_shed=totals.n_shed,
-        n_expired=totals.n_expired,
-        n_late=totals.n_late,
-        peak_memory=totals.peak_memory,
-        streams=trace.streams,
-        seconds=seconds,
-        outputs=played.outputs if keep.outputs else None,
-        sheds=played.sheds if keep.sheds else None,
-        expired=played.expired if keep.expired else None,
-        memory_log=memory_log(played.series, played.retained) if keep.retained else None,
-        series=played.series if keep.series else None,
-    )
+    return record(problem, chosen, source, batch, keep, stepwise=stepwise, progress=progress)
 
 
 def exact(trace: Trace, *, window: Any, **options: Any) -> JoinRun:

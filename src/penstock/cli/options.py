@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-_JOIN, _SHED, _RESULT = "The join", "The memory and who leaves it", "The result"
+_JOIN, _SHED, _BEST, _RESULT = "The join", "The memory and who leaves it", "The optimum", "The result"
 
 
 def _option(panel: str, metavar: str, text: str, *names: str, default: str | bool = True) -> Any:
@@ -57,7 +57,9 @@ Memory = Annotated[
         default=False,
     ),
 ]
-Policies = Annotated[str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them.")]
+Policies = Annotated[
+    str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them; opt for the optimum.")
+]
 Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all streams) or fixed (equal parts).")]
 Stats = Annotated[str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")]
 Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
@@ -70,6 +72,17 @@ Switches = Annotated[
     list[str] | None,
     _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set"),
 ]
+
+# The optimum.
+Method = Annotated[str, _option(_BEST, "NAME", "How it is found: auto, class, chain or states.")]
+Least = Annotated[bool, _option(_BEST, "", "The least value instead, of all schedules that keep memory full (states only).", "--least")]
+Limit = Annotated[str, _option(_BEST, "SIZE", "What the method may take of this machine's memory; what needs more is refused.")]
+Verify = Annotated[bool, _option(_BEST, "", "Check the answer by its dual prices, independently of how it was found.", "--verify")]
+Curve = Annotated[bool, _option(_BEST, "", "The optimum for many sizes of memory, up to --memory.", "--curve")]
+Sizes = Annotated[str | None, _option(_BEST, "SIZES", "For --curve: 100,200,400.", default="all sizes; ten, where each is solved alone")]
+Display = Annotated[bool, _option(_BEST, "", "Show the memory after each instant, and what it earned.", "--display")]
+ScheduleFile = Annotated[Path | None, _option(_BEST, "FILE", "Write the schedule: row, and the instant in which it leaves.", "--schedule")]
+CurvePlot = Annotated[Path | None, _option(_BEST, "FILE", "Draw the --curve: .png, .svg or .html.", "--plot")]
 
 # The result.
 Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")]

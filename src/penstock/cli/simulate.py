@@ -136,12 +136,17 @@ def simulate(
 def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Problem:
     """Everything that can be wrong with the options, for each policy, before the first one is played."""
     from penstock.core.problem import Problem
+    from penstock.optimum.optimum import check
+    from penstock.policies.opt import Opt
     from penstock.policies.table import open_policy
 
     columns = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
     problem = Problem.of(trace.streams, **(options | columns))
     for name in names:
-        open_policy(name, problem)
+        if name == Opt.name:
+            check(trace, problem)
+        else:
+            open_policy(name, problem)
     return problem
 
 

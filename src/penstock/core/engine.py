@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
@@ -67,6 +68,9 @@ class Policy(Protocol):
 
     def ties(self, view: View) -> tuple[Floats, ...]:
         """Tie-breaks between equal scores, before age."""
+
+    def due(self, view: View) -> NDArray[np.bool_] | None:
+        """The candidates that leave even where there is room; None for nobody (stepwise)."""
 
     def observe(self, view: View, stay: Ints) -> None:
         """What stays after shedding: positions of candidates, the next to leave first."""

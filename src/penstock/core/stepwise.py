@@ -183,7 +183,7 @@ class StepwiseEngine:
         stay = view.staying.copy()
         expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), int(np.count_nonzero(~stay))])
         expired = np.concatenate([expired, candidates["row"][~stay]])
-        sheds = self._shed(candidates, order, stay, view.budget_step)
+        sheds = self._shed(candidates, order, stay, view.budget_step, self.policy.due(view))
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
             outputs, value = self._join(candidates, before[stay[before]], arrivals, in_rows)
@@ -281,15 +281,17 @@ class StepwiseEngine:
             self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0] for i, j in itertools.combinations(rest, 2)
         )
 
-    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int) -> Ints:
-        """Take the lowest ranks out of `stay` until every pool is within its budget; their rows, in order."""
+    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int, due: NDArray[np.bool_] | None = None) -> Ints:
+        """Take those that are due, then the lowest ranks, out of `stay` until every pool is within its budget; their rows, in order."""
         budget = self.problem.budget
         sheds: list[int] = []
+        due = stay & False if due is None else stay & due
+        order = order[np.argsort(~due[order], kind="stable")]
         for which, cap in enumerate(budget.caps[step]):
             mine = order[stay[order] & (budget.pool[columns["stream"][order]] == which)]
             weight = columns["weight"][mine]
             left = weight.sum() - np.cumsum(weight)
-            excess = 0 if weight.sum() <= cap else int(np.argmax(left <= cap)) + 1
+            excess = max(0 if weight.sum() <= cap else int(np.argmax(left <= cap)) + 1, int(due[mine].sum()))
             stay[mine[:excess]] = False
             sheds += columns["row"][mine[:excess]].tolist()
         return np.array(sheds, dtype=np.int64)

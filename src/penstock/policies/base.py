@@ -19,7 +19,7 @@ from __future__ import annotations
 from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.core.view import Bools, View
 
 
 class Policy:
@@ -41,6 +41,10 @@ class Policy:
     def ties(self, view: View) -> tuple[Floats, ...]:
         """Tie-breaks between equal scores, before age (low leaves first)."""
         return ()
+
+    def due(self, view: View) -> Bools | None:
+        """The candidates that leave even where there is room (step by step only); nobody, as a rule."""
+        return None
 
     def observe(self, view: View, stay: Ints) -> None:
         """Called after shedding with the positions of the candidates that stay, the next to leave first."""

@@ -13,6 +13,7 @@ from penstock.policies.dimpprob import DimpProb
 from penstock.policies.elife import Elife
 from penstock.policies.fifo import Fifo
 from penstock.policies.life import Life
+from penstock.policies.opt import Opt
 from penstock.policies.prob import Prob
 from penstock.policies.rand import Rand
 from penstock.policies.simp import Simp
@@ -29,6 +30,10 @@ def open_policy(spec: Any, problem: Problem) -> Policy:
     >>> open_policy("prob", Problem.of(("R", "S"), window=10, memory=4)).name
     'prob'
     """
+    if spec == Opt.name:
+        raise PenstockError(
+            "policy 'opt' replays the optimum of a whole trace: only simulate can play it, got it where the future is unknown"
+        )
     if isinstance(spec, str):
         policy = POLICIES[choose("policy", spec, POLICIES)]()
     elif isinstance(spec, type):
@@ -47,7 +52,7 @@ def _adopt(spec: Any) -> Policy:
     """A stranger's object with the methods it has, and the defaults for those it has not."""
     adopted = Policy()
     adopted.name = str(getattr(spec, "name", type(spec).__name__))
-    for method in ("score", "ties", "observe", "check"):
+    for method in ("score", "ties", "due", "observe", "check"):
         if callable(getattr(spec, method, None)):
             setattr(adopted, method, getattr(spec, method))
     return adopted
