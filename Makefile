@@ -82,7 +82,7 @@ test: lint kernels java ## lint, then the quick tests
 .PHONY: kernels
 kernels: setup
 	@echo 'compiling the kernels (about half a minute, the first time)'
-	@$(BIN)/python -c 'import penstock as ps; ps.simulate(ps.Trace.from_streams(R="ab", S="ba"), window=2, memory=1, stats="decayed")'
+	@$(BIN)/python -c 'import penstock as ps; t = ps.Trace.from_streams(R="ab", S="ba"); ps.simulate(t, window=2, memory=1, stats="decayed"); ps.optimum(t, window=2, memory=1)'
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then the quick ones without compilation, then chaos

@@ -92,8 +92,8 @@ def _clear(folder: Path, sign: str) -> None:
 
 
 def _ways(found: Demo) -> list[Played]:
-    """Best first, as they should come out."""
-    return [found.whole, found.run, *found.rivals]
+    """Best first."""
+    return sorted([found.whole, found.run, *found.rivals], key=lambda one: -one.n_output)
 
 
 def _record(found: Demo) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _tell(found: Demo) -> None:
         ["", "joined rows", "of exact", "shed", "most held"],
         rows,
         title=f"{found.n_input:,} rows joined in a memory of {found.memory:,}, {part} of what the exact join takes",
-        caption="Exact and fifo: the simulator on the same rows." if found.batches else "All by the simulator, in one piece.",
+        caption="All but this run: the simulator on the same rows." if found.batches else "All by the simulator, in one piece.",
     )
-    kept, oldest = (f"{100 * found.recall(one):.0f} %" for one in (found.run, found.rivals[0]))
-    typer.echo(f" Dropping the oldest keeps {oldest} of the result; {found.run.policy} keeps {kept}.")
+    kept, oldest, best = (f"{100 * found.recall(one):.0f} %" for one in (found.run, *found.rivals))
+    typer.echo(f" Dropping the oldest keeps {oldest} of the result; {found.run.policy} keeps {kept}. At best: {best}.")

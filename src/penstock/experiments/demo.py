@@ -73,6 +73,7 @@ class Demo:
 
 RIVALS: Mapping[str, Callable[[Trace, Recipe], Played]] = {
     "fifo, same memory": lambda trace, recipe: simulated(trace, recipe, "fifo", "fifo, same memory"),
+    "the optimum": lambda trace, recipe: simulated(trace, recipe, "opt", "the optimum"),
 }
 """What the run is compared with, beside the exact result: by the name in the table, a way to play the same rows."""
 

@@ -20,13 +20,13 @@ _ARRIVED = "#C9D7E3"
 
 def timeline(found: Demo) -> alt.TopLevelMixin:
     """Three panels: the share of the exact result, the tuples in memory, and what came and was shed in each batch."""
-    run, oldest = found.run, found.rivals[0]
+    run, oldest, best = found.run, *found.rivals
     part = found.memory / found.whole.most
     panels = [_recall(found), _memory(found, last=not found.batches), *([_shed(found)] if found.batches else [])]
     how = f"through Spark in {len(found.batches)} batches" if found.batches else "through the simulator"
     head = alt.TitleParams(
         f"In {part:.0%} of the memory, {run.policy} keeps {found.recall(run):.0%} of the result; "
-        f"dropping the oldest keeps {found.recall(oldest):.0%}",
+        f"dropping the oldest keeps {found.recall(oldest):.0%}, and no policy could keep more than {found.recall(best):.0%}",
         subtitle=f"{found.n_input:,} tuples of two streams, {how}, in a memory of {found.memory:,} tuples; "
         f"the exact join makes {found.whole.n_output:,} rows and holds up to {found.whole.most:,} tuples. Shaded: bursts.",
     )
