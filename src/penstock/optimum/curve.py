@@ -33,7 +33,7 @@ def curve(trace: Trace, problem: Problem, memories: Sequence[int]) -> Floats:
     >>> trace = Trace.from_streams(R="aabb", S="bbaa")
     >>> problem = Problem.of(trace.streams, window=4, memory=1)
     >>> curve(trace, problem, [1, 2, 3, 4, 5]).tolist()
-    [3.0, 5.0, 7.0, 8.0, 8.0]
+    [2.0, 4.0, 6.0, 8.0, 8.0]
     """
     if any(memory < 1 for memory in memories):
         raise PenstockError(f"memories must be positive numbers of rows, got {min(memories)}")

@@ -45,7 +45,7 @@ def write_network(stays: Stays) -> Network:
     >>> batch = Batch.of(trace, problem)
     >>> network = write_network(by_class(batch.stream, number_instants(trace, problem, batch), problem, 0, 1))
     >>> len(network.supply), len(network.tail), network.supply.tolist()[:4]
-    (10, 15, [1, 0, 0, -1])
+    (10, 13, [1, 0, 0, -1])
     """
     n, ends = len(stays.memory), len(stays.end)
     inside = np.cumsum(np.bincount(stays.first, minlength=ends + 1) - np.bincount(stays.past, minlength=ends + 1))

@@ -1,8 +1,8 @@
 """Push excess along arcs that cost nothing: first back along the ways by which lacks were reached, then path after path, depth first,
 until a search from every source has failed.
 
-The timeline is tried before tuples, and every second phase tries a tuple's ends from the last to the first. Together that halves the
-number of phases: paths stay short, and no part of the network is searched last every time (docs/decisions/0006).
+The timeline is tried before tuples, and every second phase tries a tuple's ends from the last to the first. That makes for fewer
+phases: no part of the network is searched last every time (docs/decisions/0006).
 """
 
 from __future__ import annotations
