@@ -14,7 +14,7 @@ from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.matches import partner_ranges
 
 SAMPLE = 256  # tuples whose matches are counted where counting all would mean finding them
-ROW, END, MATCH, NODE = 90, 28, 96, 90  # bytes, while solving: measured, rounded up
+ROW, END, MATCH, NODE = 90, 28, 96, 90  # bytes, while solving: from the sizes of the arrays, rounded up
 
 
 @dataclass(frozen=True)
