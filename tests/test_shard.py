@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from random import Random
 from typing import Any
@@ -14,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.budget import Budget
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.shard import Plan, Shard, _row_bytes, part_of
 from penstock.spark.state import Vault
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
@@ -57,12 +59,12 @@ def test_zeros_are_one_key_and_so_are_nans():
 
 def test_every_shard_hears_from_every_task():
     batch = pa.record_batch({"shard": [1, 0, 1, 0], "time": [5, 7, 6, None], "v": ["a", "b", "c", "d"]})
-    cells = [part for out in packer(0, np.array([10, 20, 30]), "time")(iter([batch])) for part in out.to_pylist()]
+    cells = [part for out in packer(0, np.array([10, 20, 30]), "time", batch.schema.names)(iter([batch])) for part in out.to_pylist()]
     headers, packed = [cell for cell in cells if cell[CELL] is None], [cell for cell in cells if cell[CELL] is not None]
     assert [(cell["shard"], cell["clock"], cell["nulls"]) for cell in headers] == [(10, 7, 1), (20, 7, 0), (30, 7, 0)]
     content = {(cell["shard"], cell["first"]): from_cell(cell[CELL]).to_pydict() for cell in packed}
     assert content == {(10, 7): {"time": [7], "v": ["b"]}, (20, 5): {"time": [5, 6], "v": ["a", "c"]}}
-    idle = [part for out in packer(0, np.array([10]), "time")(iter([])) for part in out.to_pylist()]
+    idle = [part for out in packer(0, np.array([10]), "time", ["time"])(iter([])) for part in out.to_pylist()]
     assert [(cell["clock"], cell[CELL]) for cell in idle] == [(UNKNOWN, None)]
 
 
@@ -182,3 +184,27 @@ def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only
         assert made["l_v"].to_pylist() == expected.joined["l_v"].to_pylist()
         assert result.joined.num_rows - made.num_rows == expected.counts["lost"]
     assert expected.counts["total_lost"] > 0
+
+
+@pytest.mark.parametrize("memory", (20, "20", np.int64(20), {"l": "10", "r": 10}, "l=10,r=10", "0:20,50:10"), ids=str)
+def test_a_budget_is_for_all_shards_together_however_it_is_told(memory):
+    caps = [Budget.parse(part_of(memory, ("l", "r"), "variable", 2), ("l", "r")).caps for _ in "ab"]
+    assert [row.sum() for row in sum(caps)] == ([20, 10] if memory == "0:20,50:10" else [20])
+
+
+@given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=3), max_size=4), min_size=1, max_size=8), st.integers(0, 7))
+def test_rows_weigh_what_is_in_them(lists, begin):
+    """Lists, maps and structs too, in a slice of an array as well."""
+    whole = {
+        "list": pa.array(lists, pa.list_(pa.string())),
+        "map": pa.array([None if one is None else list(enumerate(one)) for one in lists], pa.map_(pa.int64(), pa.string())),
+        "struct": pa.array([{"a": one, "b": 1.5} for one in lists], pa.struct([("a", pa.list_(pa.string())), ("b", pa.float64())])),
+        "void": pa.nulls(len(lists)),
+    }
+    table = pa.table(whole).slice(begin)
+    texts = [sum(len((text or "").encode()) + 4 + 1 / 8 for text in one or ()) for one in lists[begin:]]
+    each = [
+        3 * text + len(one or ()) * (8 + 1 / 8) + 3 * (4 + 1 / 8) + 8 + 1 / 8 + 1 / 8
+        for text, one in zip(texts, lists[begin:], strict=True)
+    ]
+    assert _row_bytes(table).tolist() == [math.ceil(size) for size in each]

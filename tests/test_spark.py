@@ -130,6 +130,25 @@ def test_shards_land_on_partitions_in_turn_however_many_there_are(spark):
         assert places == [number % partitions for number in range(12)]
 
 
+NAMES = {
+    "a condition and importance": ("k", "v", {"condition": "l_v <> r_v"}, {"importance": "length(v)"}),
+    "a key called value": ("value", "lost", {"condition": "l_lost <> r_lost"}, {}),
+    "dots and backticks": ("k.k", "geo.l`at", {"condition": "`l_geo.l``at` <> '`' and `r_geo.l``at` <> '`'"}, {}),
+    "dots without a condition": ("k.k", "geo.l`at", {}, {}),
+}
+
+
+@pytest.mark.parametrize(("key", "payload", "options", "own"), NAMES.values(), ids=NAMES)
+def test_columns_may_have_any_names(spark, key, payload, options, own):
+    sides = [spark.createDataFrame(rows(tag, 40), SCHEMA) for tag in "lr"]
+    renamed = {side: frame.toDF("ts", key, payload) for side, frame in zip("lr", sides, strict=True)}
+    streams = {side: ps.stream(frame, time="ts", window="10 seconds", **own) for side, frame in renamed.items()}
+    got = ps.join(streams, on=key, memory=1000, shards=2, **options)
+    wanted = [key, "l_ts", f"l_{payload}", "r_ts", f"r_{payload}", *(["value"] if own else [])]
+    assert got.columns == wanted
+    assert Counter(tuple(row)[:5] for row in got.collect()) == bag(spark_join(*sides, ["k"], 10))
+
+
 def refused(**options: Any) -> Any:
     """A join of two small frames, with something wrong."""
     return lambda spark: joined(*(spark.createDataFrame(rows("l", 3), SCHEMA) for _ in "lr"), **options)
@@ -147,6 +166,20 @@ def other_types(spark: SparkSession) -> DataFrame:
 
 def twins(spark: SparkSession) -> Any:
     return ps.stream(spark.sql("select now() a, 1 b, 2 b"), time="a", window="1 hour", key="b")
+
+
+def sided(**options: Any) -> Any:
+    return lambda spark: ps.stream(spark.createDataFrame(rows("l", 3), SCHEMA), time="ts", window="1 hour", **options)
+
+
+def two_cases(spark: SparkSession) -> DataFrame:
+    one = ps.stream(spark.createDataFrame(rows("l", 3), SCHEMA), time="ts", window="1 hour")
+    return ps.join({"a": one, "A": one}, on="k", memory=9)
+
+
+def nested_floats(spark: SparkSession) -> DataFrame:
+    one = ps.stream(spark.createDataFrame(rows("l", 3), SCHEMA).withColumn("k", F.array(F.lit(0.0))), time="ts", window="1 hour")
+    return ps.join({"a": one, "b": one}, on="k", memory=9)
 
 
 def watermarked(spark: SparkSession) -> DataFrame:
@@ -174,6 +207,24 @@ REFUSED = {
     "window": (refused(window="10 fortnights"), "window must be a duration"),
     "policy": (refused(policy="porb"), "did you mean 'prob'"),
     "outer": (refused(how="left"), "how must be 'inner'"),
+    "stats": (refused(stats="whole"), "stats.*decayed"),
+    "an aggregate for a condition": (refused(condition="max(l_v) > 'a'"), "condition must be an SQL expression"),
+    "half a condition": (refused(condition="true) or (true"), "condition must be an SQL expression"),
+    "memory by name": (refused(memory={"l": 1, "r": 8}, shards=2), "at least one row per shard"),
+    "archive": (refused(archive="/tmp/{a}"), "archive must be a folder or URL without"),
+    "no archive": (refused(archive=""), "archive must be a folder"),
+    "a warning of a batch query": (refused(min_recall=0.9), "min_recall of batch DataFrames must fail"),
+    "switches": (refused(switches="x"), "switches must be names with values"),
+    "on": (refused(on=5), "on must be the name of a column or a list of names, got 5"),
+    "no frame": (lambda spark: ps.stream(None, time="ts", window="1 hour"), "df must be a Spark DataFrame, got None"),
+    "importance": (sided(importance="zz"), "importance must be an SQL expression over ts, k, v, got 'zz'"),
+    "a text for importance": (sided(importance="v"), "importance must be a number, got 'v' of type string"),
+    "a number for importance": (sided(importance=5), "importance must be a column or an SQL expression, got 5"),
+    "columns": (sided(columns=5), "columns must be the name of a column or a list of names, got 5"),
+    "order": (lambda spark: ps.stream(spark.sql("select now() a, array(1) b"), time="a", window="1 hour", order="b"), "order must be"),
+    "upper and lower case": (lambda spark: ps.stream(spark.sql("select now() a, 1 v, 2 V"), time="a", window="1 hour"), "more than once"),
+    "streams": (two_cases, "different names to the columns"),
+    "floats in a key": (nested_floats, "must not name arrays or structs with floats"),
     "time": (lambda spark: ps.stream(spark.range(3), time="id", window="1 hour"), "column of timestamps"),
 }
 

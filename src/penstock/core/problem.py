@@ -206,6 +206,8 @@ def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _switches(switches: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(switches, Mapping):
+        raise PenstockError(f"switches must be names with values, such as {{'mn': 'memory'}}, got {switches!r}")
     for name, value in switches.items():
         choose("switch", name, SWITCHES)
         choose(f"switch {name}", value, SWITCHES[name])

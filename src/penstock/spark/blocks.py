@@ -6,7 +6,7 @@ one cell (Arrow IPC), the stateful operator sees a few large rows, and a last st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,10 @@ def ticks(column: Any) -> Ints:
     return np.asarray(column.cast(pa.int64()))
 
 
-def packer(stream: int, shards: Ints, time: str, flush: int = _FLUSH) -> Callable[[Batches], Batches]:
+def packer(stream: int, shards: Ints, time: str, names: Sequence[str], flush: int = _FLUSH) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows of one stream, with a column `shard` (a position in `shards`) and one of their times, to packed cells.
+
+    `names` are those of the columns, whatever they are called on the way here.
 
     Rows without a time are counted and dropped. Every shard hears from every task, if only how far the task's clock has come.
     """
@@ -63,6 +65,7 @@ def packer(stream: int, shards: Ints, time: str, flush: int = _FLUSH) -> Callabl
         size = nulls = 0
         clock = UNKNOWN
         for batch in batches:
+            batch = batch.rename_columns(list(names))
             missing = batch.column(time).null_count
             if missing:
                 nulls += missing

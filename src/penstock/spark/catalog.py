@@ -225,8 +225,10 @@ JOIN: Mapping[str, Key] = {
     "condition": Key(sql),
     "archive": Key(a_place),
     "min_recall": Key(_min_recall),
-    "ghosts": Key(whole(0, "a number of rows")),
-    "name": Key(a_text, default="penstock"),
+    "ghosts": Key(whole(1, "a number of rows")),
+    "name": Key(
+        that("made of letters, digits, '_', '-' and '.'", lambda got: bool(re.fullmatch(r"[\w.-]+", str(got)))), default="penstock"
+    ),
     "seed": Key(whole(0)),
     "alpha": Key(_stretch),
     "beta": Key(number),

@@ -88,7 +88,7 @@ def _check(sums: dict[str, float], least: float | None) -> None:
 def opened(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: cells to rows of `schema`, followed by the columns of the counts, which have rows of their own."""
     names = counted(streams)
-    whole = pa.schema([*schema, *(pa.field(name, pa.float64()) for name in names)])
+    whole = pa.schema([*schema, *(pa.field(beside(name), pa.float64()) for name in names)])
 
     def open_up(batches: Batches) -> Batches:
         for batch in batches:
@@ -104,7 +104,12 @@ def opened(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
     return open_up
 
 
-def closed(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
+def beside(name: str) -> str:
+    """The name of a count where it stands beside columns of the user."""
+    return f"__count_{name}"
+
+
+def closed(schema: pa.Schema, streams: int, weighed: bool) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows that a condition has passed, back to cells, with the counts of what was made and what was lost."""
     names = counted(streams)
     whole = pa.schema([(CELL, pa.binary()), *((name, pa.float64()) for name in names)])
@@ -112,14 +117,14 @@ def closed(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
 
     def close_up(batches: Batches) -> Batches:
         for batch in batches:
-            table = pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch]).rename_columns([*schema.names, *(beside(name) for name in names)])
             counts = table.filter(table[LOST].is_null())
             rows = table.filter(table[LOST].is_valid())
             for row in counts.to_pylist():
-                yield pa.record_batch([[None], *([0.0 if name in _JUDGED else row[name]] for name in names)], schema=whole)
+                yield pa.record_batch([[None], *([0.0 if name in _JUDGED else row[beside(name)]] for name in names)], schema=whole)
             if rows.num_rows:
                 weight = np.asarray(rows[LOST])
-                value = np.asarray(rows[VALUE]) if VALUE in schema.names else np.ones(len(weight))
+                value = np.asarray(rows[VALUE]) if weighed else np.ones(len(weight))
                 made = weight == 0
                 judged = {
                     "n_output": np.count_nonzero(made),

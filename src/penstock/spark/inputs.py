@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.spark.blocks import SHARD
 from penstock.spark.duration import UNITS, microseconds
 from penstock.spark.shard import IMPORTANCE, ORDER, TIME
 
+_UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
 _ZONELESS = " + ".join(
     f"cast(extract({part} from ({{0}} - timestamp_ntz'1970-01-01 00:00:00')) * {UNITS[part]} as bigint)"
     for part in ("day", "hour", "minute", "second")
@@ -56,15 +57,23 @@ def stream(
     * `order`: a column that orders rows of equal time; without one, a hash of all kept columns does.
     * `columns`: the columns to keep; all of them unless told.
     """
+    if not isinstance(df, DataFrame):
+        raise PenstockError(f"df must be a Spark DataFrame, got {df!r}")
     names = tuple(df.columns)
     check_columns("time", [time], names)
     kind = df.schema[time].dataType
     if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
         raise PenstockError(f"time must be a column of timestamps, got {time!r} of type {kind.simpleString()}")
-    own = None if key is None else (key,) if isinstance(key, str) else tuple(key)
+    own = None if key is None else names_in("key", key)
     check_columns("key", own or (), names)
     check_columns("order", [] if order is None else [order], names)
-    check_columns("columns", columns or (), names)
+    if order is not None and isinstance(df.schema[order].dataType, _UNORDERED):
+        raise PenstockError(
+            f"order must be a column of numbers, texts or times, got {order!r} of type {df.schema[order].dataType.simpleString()}"
+        )
+    kept = None if columns is None else names_in("columns", columns)
+    check_columns("columns", names if kept is None else kept, names)
+    _check_importance(df, time, importance)
     for field in df.schema:
         if any("watermark" in name.lower() for name in field.metadata or {}):
             raise PenstockError(
@@ -72,8 +81,31 @@ def stream(
                 'set a watermark on the joined rows. Leave withWatermark out here, and say lateness="..." instead'
             )
     length = "none" if window is None or window == "none" else microseconds(window, "window", least=1)
-    kept = None if columns is None else tuple(columns)
     return Stream(df, time, length, own, importance, microseconds(lateness, "lateness"), order, kept)
+
+
+def names_in(argument: str, value: Any) -> tuple[str, ...]:
+    """One name or several."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+        raise PenstockError(f"{argument} must be the name of a column or a list of names, got {value!r}")
+    return tuple(value)
+
+
+def _check_importance(df: DataFrame, time: str, importance: Any) -> None:
+    if importance is None:
+        return
+    if not isinstance(importance, str | Column):
+        raise PenstockError(f"importance must be a column or an SQL expression, got {importance!r}")
+    try:
+        column = F.expr(importance) if isinstance(importance, str) else importance
+        kind = df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
+    except Exception as error:
+        told = str(error).splitlines()[0]
+        raise PenstockError(f"importance must be an SQL expression over {', '.join(df.columns)}, got {importance!r}: {told}") from None
+    if not isinstance(kind, T.NumericType):
+        raise PenstockError(f"importance must be a number, got {importance!r} of type {kind.simpleString()}")
 
 
 def prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed: bool, shards: int) -> DataFrame:
@@ -100,7 +132,7 @@ def _micros(side: Stream) -> Column:
 
 def keys_of(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[str, ...]:
     """The key columns of a stream."""
-    wanted = side.key if side.key is not None else (on,) if isinstance(on, str) else tuple(on or ())
+    wanted = side.key if side.key is not None else () if on is None else names_in("on", on)
     if not wanted:
         raise PenstockError(f"on must name the key columns, got nothing for stream {name}")
     check_columns(f"on, for stream {name},", wanted, tuple(side.frame.columns))
@@ -115,9 +147,15 @@ def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) ->
         got = "; ".join(f"{n} has {', '.join(kind)}" for n, kind in zip(streams, kinds, strict=True))
         raise PenstockError(f"keys must have the same types in all streams, got: {got}; cast one of them")
     for field in fields[0]:
-        if isinstance(field.dataType, T.MapType | T.VariantType):
+        parts = list(_parts(field.dataType))
+        if any(isinstance(part, T.MapType | T.VariantType) for part in parts):
             raise PenstockError(
                 f"on must name columns of types that can be ordered, got {field.name!r} of type {field.dataType.simpleString()}"
+            )
+        if any(isinstance(part, T.FloatType | T.DoubleType) for part in parts[1:]):
+            raise PenstockError(
+                f"on must not name arrays or structs with floats in them, whose equality is not that of their bytes, got {field.name!r} of "
+                f"type {field.dataType.simpleString()}: name the floats themselves, or cast them to decimals"
             )
         if "collate" in field.dataType.simpleString() and "UTF8_BINARY" not in field.dataType.simpleString():
             raise PenstockError(
@@ -126,10 +164,21 @@ def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) ->
             )
 
 
-def check_columns(argument: str, wanted: Sequence[str], there: Sequence[str]) -> None:
-    """Each name is there, and only once."""
+def _parts(kind: T.DataType) -> Iterator[T.DataType]:
+    """A type and all types in it."""
+    yield kind
+    inner = {T.ArrayType: ("elementType",), T.MapType: ("keyType", "valueType")}.get(type(kind), ())
+    for part in [*(getattr(kind, name) for name in inner), *(field.dataType for field in getattr(kind, "fields", ()))]:
+        yield from _parts(part)
+
+
+def check_columns(argument: str, wanted: Sequence[Any], there: Sequence[str]) -> None:
+    """Each name is there, and only once; Spark does not tell upper from lower case."""
+    folded = [name.lower() for name in there]
     for column in wanted:
-        if there.count(column) != 1:
+        if not isinstance(column, str):
+            raise PenstockError(f"{argument} must name a column of the frame by its name, got {column!r}")
+        if column not in there or folded.count(column.lower()) != 1:
             trouble = "no such column" if column not in there else "it is there more than once"
             raise PenstockError(f"{argument} must name a column of the frame, got {column!r}: {trouble} in {', '.join(there)}")
 

@@ -13,6 +13,7 @@ from penstock.spark.blocks import CELL
 COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_null")
 LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated")
 BOTH = (*COUNTED, *LOSSES)
+MIN_RECALL = "min_recall"
 Z = 2.1
 """Standard deviations on either side of an estimate, for 95 %: a little more than 1.96, since the deviation is an estimate too."""
 
@@ -28,10 +29,11 @@ def counts_schema(streams: int) -> str:
     return f"{CELL} binary, " + ", ".join(f"{name} double" for name in counted(streams))
 
 
-def metrics(streams: Sequence[str]) -> list[Column]:
-    """The aggregates of `DataFrame.observe`."""
+def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
+    """The aggregates of `DataFrame.observe`; with the recall that batches must reach, where there is one."""
     out = [column.alias(prefix + name) for prefix in ("", "total_") for name, column in _of(prefix).items()]
     out += [F.sum("retained_rows").cast("bigint").alias("retained_rows"), F.sum("retained_bytes").cast("bigint").alias("retained_bytes")]
+    out += [] if least is None else [F.max(F.lit(least)).alias(MIN_RECALL)]
     return out + [F.sum(f"held_{number}").cast("bigint").alias(f"memory_{name}") for number, name in enumerate(streams)]
 
 

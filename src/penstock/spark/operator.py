@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import inspect
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -24,14 +25,15 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.duration import microseconds
-from penstock.spark.gate import GATE, Gate, closed, guard, opened
+from penstock.spark.gate import GATE, Gate, beside, closed, guard, opened
 from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, check_types, keys_of, prepared, quoted, stream
 from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.metrics import counted, counts_schema, metrics
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
-from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard
+from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard, part_of
+from penstock.statistics.table import RUNNING
 
 _STREAMING = "spark.sql.streaming."
 _STORE = f"{_STREAMING}stateStore.providerClass"
@@ -44,6 +46,8 @@ _BOUNDS = {
     f"{_STREAMING}stateStore.rocksdb.boundedMemoryUsage": "true",
 }
 """By Spark's defaults a checkpoint keeps 130 versions of the state, and RocksDB's memory has no bound: what we set where nobody did."""
+_TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
+"""Of a condition: names in backticks, texts, what may be either, and words."""
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
 _CELL = 8 << 20  # bytes of input in a cell of a batch query
 GHOSTS = 1_000_000
@@ -82,7 +86,7 @@ def join(
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     """
-    if how != "inner":
+    if str(how).lower() != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
     for option in options:
         choose("join's option", option, (*inspect.signature(join).parameters, *_OPTIONS))
@@ -106,10 +110,10 @@ def join(
         options={
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
-            "memory": _part(memory, count),
+            "memory": part_of(memory, names, allocation, count),
             "allocation": allocation,
             "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
-            "stats": stats,
+            "stats": choose("stats", stats, RUNNING),
             "objective": objective,
         }
         | {option: _ticks(option, value) for option, value in options.items()},
@@ -121,7 +125,7 @@ def join(
         ghosts=max(1, _whole("ghosts", ghosts) // count),
         condition=condition,
         judged=None if condition is None else _judged(condition, schema, len(keys[0]), out),
-        archive=archive,
+        archive=_folder(archive),
         run=f"batch-{uuid.uuid4()}",
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
@@ -129,7 +133,11 @@ def join(
         plan = _archived(plan, shard, schema)
     if streaming:
         _set_up(spark)
-        watch(spark, plan.name, least if action == "warn" else None)
+        watch(spark, least if action == "warn" else None)
+    elif least is not None and action == "warn":
+        raise PenstockError(
+            f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
+        )
     played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
     rows = counts_schema(len(names))
     made = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
@@ -138,7 +146,7 @@ def join(
         made = _judged_rows(made, plan, schema, must)
     elif must is not None:
         made = made.repartition(1).mapInArrow(guard(must), rows)
-    observed = made.observe(plan.name, *metrics(names))
+    observed = made.observe(plan.name, *metrics(names, least))
     return observed.mapInArrow(unpacker(_arrow(schema)), schema)
 
 
@@ -165,21 +173,27 @@ def _packed(frames: list[DataFrame], ids: Ints, times: Sequence[str], streaming:
         sorted_by = zip(frames, times, strict=True)
         frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, quoted(time)) for frame, time in sorted_by]
     flush = {} if streaming else {"flush": _CELL}
-    packs = [packer(number, ids, time, **flush) for number, time in enumerate(times)]
-    packed = [frame.mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
+    packs = [packer(number, ids, time, frame.columns, **flush) for number, (frame, time) in enumerate(zip(frames, times, strict=True))]
+    packed = [_nameless(frame).mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
     united = packed[0]
     for other in packed[1:]:
         united = united.unionByName(other)
     return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
 
 
+def _nameless(frame: DataFrame) -> DataFrame:
+    """A frame whose columns have numbers for names: `mapInArrow` does not take names with dots or backticks in them."""
+    return frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+
+
 def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
     """The results without what a condition refuses, through a gate that counts them."""
     streams, rows = len(plan.streams), counts_schema(len(plan.streams))
-    wide = T.StructType([*schema, *(T.StructField(name, T.DoubleType()) for name in (LOST, *counted(streams)))])
+    counts = [LOST, *(beside(name) for name in counted(streams))]
+    wide = T.StructType([*schema, *(T.StructField(name, T.DoubleType()) for name in counts)])
     open_rows = made.mapInArrow(opened(plan.schema, streams), wide)
     judged = open_rows.where(F.col(LOST).isNull() | F.expr(str(plan.condition)))
-    cells = judged.mapInArrow(closed(plan.schema, streams), rows).withColumn(GATE, F.lit(0))
+    cells = _nameless(judged).mapInArrow(closed(plan.schema, streams, plan.has_importance), rows).withColumn(GATE, F.lit(0))
     return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), rows, "Append", "None")
 
 
@@ -224,7 +238,7 @@ def _schema(sides: list[Stream], keys: list[tuple[str, ...]], out: list[dict[str
         fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
     if weighed:
         fields.append(T.StructField(VALUE, T.DoubleType()))
-    names = [field.name for field in fields]
+    names = [field.name.lower() for field in fields]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
@@ -239,7 +253,10 @@ def _check_condition(spark: SparkSession, condition: str | None, schema: T.Struc
     if condition is None:
         return
     try:
-        found = spark.createDataFrame([], schema).selectExpr(f"({condition}) as it").schema["it"].dataType
+        frame = spark.createDataFrame([], schema)
+        found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
+        if isinstance(found, T.BooleanType):
+            _ = frame.where(F.expr(condition)).schema
     except Exception as error:
         told = str(error).splitlines()[0]
         raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None
@@ -249,7 +266,10 @@ def _check_condition(spark: SparkSession, condition: str | None, schema: T.Struc
 
 def _judged(condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:
     """By stream, the columns that a condition may look at: those whose names are in it."""
-    words = {(quoted_name or word).replace("``", "`").lower() for quoted_name, word in re.findall(r"`((?:[^`]|``)*)`|(\w+)", condition)}
+    found = re.findall(_TOKENS, condition)
+    words = {(ticked or double or word).replace("``", "`").lower() for ticked, double, word in found}
+    if re.search(r"[(,]\s*(\w+\.)?\*", condition):  # all columns
+        words = {name.lower() for name in schema.names}
     own = [[new for new in columns.values() if new.lower() in words] for columns in out]
     own[0] = [*(name for name in schema.names[:keys] if name.lower() in words), *own[0]]
     return tuple(tuple(names) for names in own)
@@ -263,6 +283,15 @@ def _least(min_recall: Any) -> tuple[float | None, str]:
     if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
         raise PenstockError(f'min_recall must be a number in (0, 1], or such a number and "warn" or "fail", got {min_recall!r}')
     return float(least), choose("action of min_recall", action, ("warn", "fail"))
+
+
+def _folder(archive: Any) -> str | None:
+    """A place that Spark can read again: what it takes for a pattern would not be found."""
+    if archive is None:
+        return None
+    if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
+        raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
+    return os.fspath(archive)
 
 
 def _name(name: Any) -> str:
@@ -280,18 +309,6 @@ def _whole(argument: str, value: Any) -> int:
 def _ticks(option: str, value: Any) -> Any:
     """Options that are times may be durations."""
     return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value
-
-
-def _part(memory: Any, shards: int) -> Any:
-    """An equal part of the memory for each shard."""
-    if isinstance(memory, Mapping):
-        return {name: _part(part, shards) for name, part in memory.items()}
-    if isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
-        if memory < shards:
-            raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory}")
-        return memory // shards
-    sized = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?b)\s*", str(memory).lower())
-    return f"{float(sized[1]) / shards} {sized[2]}" if sized else memory
 
 
 def _shards(spark: SparkSession, wanted: int | None) -> int:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
+from penstock.spark.metrics import MIN_RECALL
 
 logger = logging.getLogger("penstock")
 
@@ -66,7 +67,6 @@ class _Watch(StreamingQueryListener):
     """Warns of batches that lost too much, and once per query of rows without a time."""
 
     def __init__(self) -> None:
-        self.least: dict[str, float | None] = {}
         self.told: set[tuple[str, str]] = set()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
@@ -77,9 +77,9 @@ class _Watch(StreamingQueryListener):
         last = event.progress
         for name, row in last.observedMetrics.items():
             found = _numbers(row)
-            if name not in self.least or not _is_ours(found):
+            if not _is_ours(found):
                 continue
-            least = self.least[name]
+            least = found.get(MIN_RECALL)
             if least is not None and found["recall"] < least:
                 logger.warning(
                     "join %s: batch %s has a recall of %.4f, below min_recall %g (%d outputs lost)",
@@ -99,8 +99,8 @@ class _Watch(StreamingQueryListener):
 _watches: WeakKeyDictionary[SparkSession, _Watch] = WeakKeyDictionary()
 
 
-def watch(spark: SparkSession, name: str, least: float | None) -> None:
-    """Warn, from now on, of what the join of this name loses below `least`.
+def watch(spark: SparkSession, least: float | None) -> None:
+    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics.
 
     Not under Spark Connect, where a listener is a thread of the client that would keep it from ending.
     """
@@ -111,8 +111,6 @@ def watch(spark: SparkSession, name: str, least: float | None) -> None:
                 f'say min_recall=({least:g}, "fail"), or look at ps.progress(query)'
             )
         return
-    found = _watches.get(spark)
-    if found is None:
-        found = _watches[spark] = _Watch()
-        spark.streams.addListener(found)
-    found.least[name] = least
+    if spark not in _watches:
+        _watches[spark] = _Watch()
+        spark.streams.addListener(_watches[spark])

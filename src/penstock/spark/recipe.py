@@ -23,6 +23,7 @@ from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
+from penstock.spark.shard import part_of
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
@@ -264,6 +265,8 @@ def _engine(recipe: Recipe) -> list[str]:
     options["window"] = {name: stream["window"] for name, stream in recipe.streams.items()}
     weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
     try:
+        if recipe.join.get("shards") is not None:
+            part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
         open_policy(policy, Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options))
     except PenstockError as error:
         said = str(error)

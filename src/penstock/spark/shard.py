@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import OVERHEAD, Budget
 from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
@@ -32,6 +32,27 @@ LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 _SPAN = 1 << 40  # numbers of rows that belong to one shard
 _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
+
+
+def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
+    """The memory of one of so many shards, each with an equal part.
+
+    >>> part_of("1 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
+    ('333 b', {'l': 2, 'r': 4})
+    """
+    budget = Budget.parse(memory, streams, allocation=allocation)
+    if int(budget.caps.min()) < shards:
+        raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory!r}")
+    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
+    if len(caps) == 1 and len(caps[0]) > 1:
+        return dict(zip(streams, caps[0], strict=True))
+    if len(caps) == 1:
+        return caps[0][0]
+    totals = budget.caps.sum(axis=1).tolist()
+    return [
+        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
+        for at, total in zip(budget.times.tolist(), totals, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -202,7 +223,7 @@ class Shard:
                 columns |= {keys.get(name, name): table[name] for name in names}
             if self.plan.has_importance:
                 worths.append(np.asarray(columns.pop(IMPORTANCE)))
-        if VALUE in self.plan.schema.names:
+        if self.plan.has_importance:
             columns[VALUE] = pa.array(self._values(worths))
         return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
 
@@ -220,7 +241,7 @@ class Shard:
                 table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
                 columns |= {name: table[own] for own, name in names.items()}
                 worths += [np.asarray(table[name]) for name in worth]
-        if VALUE in self.plan.schema.names:
+        if self.plan.has_importance:
             columns[VALUE] = pa.array(self._values(worths))
         size = len(missed)
         return pa.table(
@@ -321,14 +342,26 @@ def _hash(column: pa.ChunkedArray) -> Any:
 
 
 def _row_bytes(table: pa.Table) -> Ints:
-    """The Arrow bytes of each row: the width of its fixed columns and the length of its texts; of nested columns the mean."""
-    size = np.zeros(table.num_rows)
-    for column in table.columns:
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-            size += np.asarray(pc.fill_null(pc.binary_length(column), 0)) + 4
-        elif pa.types.is_nested(kind):
-            size += column.nbytes / max(1, len(column))
-        else:
-            size += kind.bit_width / 8 if hasattr(kind, "bit_width") else column.nbytes / max(1, len(column))
-    return np.ceil(size).astype(np.int64)
+    """The Arrow bytes of each row: the width of its fixed columns, the length of its texts, and what is in its lists, maps and structs."""
+    columns = [column.combine_chunks() for column in table.columns]
+    whole = sum((_value_bytes(column) for column in columns), np.zeros(table.num_rows))
+    return np.ceil(whole).astype(np.int64)
+
+
+def _value_bytes(column: Any) -> Floats:
+    """The bytes of each value of an array, its bit for null included."""
+    kind, rows = column.type, len(column)
+    if isinstance(column, pa.ExtensionArray):
+        return _value_bytes(column.storage)
+    if pa.types.is_null(kind):
+        return np.zeros(rows)
+    if pa.types.is_struct(kind):
+        return sum((_value_bytes(part) for part in column.flatten()), np.full(rows, 1 / 8))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        inner = [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
+        begins = np.asarray(column.offsets)
+        sums = sum((np.concatenate([[0.0], np.cumsum(_value_bytes(part))]) for part in inner), np.zeros(1))
+        return sums[begins[1:]] - sums[begins[:-1]] + 4 + 1 / 8
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return np.asarray(pc.fill_null(pc.binary_length(column), 0)) + 4 + 1 / 8
+    return np.full(rows, kind.bit_width / 8 + 1 / 8)
