@@ -85,13 +85,12 @@ kernels: setup
 	@$(BIN)/python -c 'import penstock as ps; t = ps.Trace.from_streams(R="ab", S="ba"); ps.simulate(t, window=2, memory=1, stats="decayed"); ps.optimum(t, window=2, memory=1)'
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then the quick ones without compilation, then chaos
+test-all: test ## test, then the slow tests, then the quick ones without compilation
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos"
-	$(MAKE) chaos
 
 chaos: setup kernels java ## kill the driver, workers and executors of a join thirty times
-	$(BIN)/pytest -m chaos tests/test_chaos.py
+	$(BIN)/pytest -m "chaos or slow" tests/test_chaos.py
 
 format: setup ## put the code in order: sorted imports, safe fixes, layout
 	$(BIN)/ruff check --fix

@@ -1,6 +1,6 @@
 """Killed at random moments, a join goes on: sink, ledger and metrics are those of a run that nobody disturbed.
 
-`make test` kills a few times, `make chaos` thirty times: the driver, a Python worker, and an executor of a cluster of two workers.
+`make test` kills a few times, `make test-all` a few times more, `make chaos` thirty times: the driver, a Python worker, and an executor of a cluster of two workers.
 """
 
 from __future__ import annotations
@@ -200,8 +200,7 @@ def cluster(tmp_path_factory):
         process.wait(60)
 
 
-@pytest.mark.chaos
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed == 0 else pytest.mark.chaos) for seed in range(6)])
 def test_the_death_of_an_executor_changes_nothing(calm, cluster, tmp_path, seed):
     """Executors are children of the cluster's workers, not of the driver."""
     url, running = cluster

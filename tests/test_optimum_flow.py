@@ -412,7 +412,7 @@ def test_the_sizes_of_das(skew: float, window: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 @given(cases(windows=ANY_WINDOW, memory=few, starts=STARTS, **SMALL))
 def test_thousands_of_small_cases(case: Case) -> None:
     check(case)
