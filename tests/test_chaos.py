@@ -1,6 +1,7 @@
 """Killed at random moments, a join goes on: sink, ledger and metrics are those of a run that nobody disturbed.
 
-`make test` kills a few times, `make test-all` a few times more, `make chaos` thirty times: the driver, a Python worker, and an executor of a cluster of two workers.
+`make test` kills a few times, `make test-all` once more, `make chaos` thirty times: the driver, a Python worker, and an executor of a
+cluster of two workers.
 """
 
 from __future__ import annotations
