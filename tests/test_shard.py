@@ -19,8 +19,9 @@ from penstock.core.budget import Budget
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
-from penstock.spark.shard import Plan, Shard, _row_bytes, part_of
+from penstock.spark.shard import Plan, Shard, part_of
 from penstock.spark.state import Vault
+from penstock.spark.weight import row_bytes
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
 
@@ -207,4 +208,4 @@ def test_rows_weigh_what_is_in_them(lists, begin):
         3 * text + len(one or ()) * (8 + 1 / 8) + 3 * (4 + 1 / 8) + 8 + 1 / 8 + 1 / 8
         for text, one in zip(texts, lists[begin:], strict=True)
     ]
-    assert _row_bytes(table).tolist() == [math.ceil(size) for size in each]
+    assert row_bytes(table).tolist() == [math.ceil(size) for size in each]

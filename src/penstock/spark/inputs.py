@@ -13,7 +13,8 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.spark.blocks import SHARD
 from penstock.spark.duration import UNITS, microseconds
-from penstock.spark.shard import IMPORTANCE, ORDER, TIME
+from penstock.spark.order import ORDER
+from penstock.spark.shard import IMPORTANCE, TIME
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
 _ZONELESS = " + ".join(

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD, Budget
@@ -24,10 +22,12 @@ from penstock.policies.table import open_policy
 from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter
+from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
+from penstock.spark.weight import row_bytes
 from penstock.statistics.table import RUNNING
 
-TIME, ORDER, IMPORTANCE, VALUE = "time", "order", "importance", "value"
+TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 _SPAN = 1 << 40  # numbers of rows that belong to one shard
@@ -172,12 +172,12 @@ class Shard:
         order = np.argsort(time, kind="stable")
         tie = (np.diff(time[order]) == 0) & (np.diff(stream[order]) == 0)
         if tie.any():
-            order = np.lexsort((np.concatenate([_ranks(part) for part in parts]), stream, time))
+            order = np.lexsort((np.concatenate([ranks(part) for part in parts]), stream, time))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         key = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
-        size = np.concatenate([_row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
+        size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
@@ -315,53 +315,3 @@ class Shard:
 
 
 _COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")
-
-
-def _ranks(table: pa.Table) -> Ints:
-    """Numbers that order rows of equal time: by the column that was named for it, else by a hash of all columns."""
-    if ORDER not in table.column_names:
-        out = np.zeros(table.num_rows, dtype=np.uint64)
-        for seed, column in enumerate(table.columns):
-            out = (out ^ _hash(column)) * np.uint64(0x9E3779B97F4A7C15 + 2 * seed)
-        return out.view(np.int64)
-    column = table[ORDER]
-    if pa.types.is_int64(column.type) and not column.null_count:
-        return np.asarray(column)
-    return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
-
-
-def _hash(column: pa.ChunkedArray) -> Any:
-    """A number for each value that depends on the value alone."""
-    kind = column.type
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        column = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
-    elif pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind):
-        column = pa.chunked_array([pa.array([repr(value) for value in column.to_pylist()])])
-    values = column.to_pandas()
-    return pd.util.hash_array(values.to_numpy(), categorize=False)
-
-
-def _row_bytes(table: pa.Table) -> Ints:
-    """The Arrow bytes of each row: the width of its fixed columns, the length of its texts, and what is in its lists, maps and structs."""
-    columns = [column.combine_chunks() for column in table.columns]
-    whole = sum((_value_bytes(column) for column in columns), np.zeros(table.num_rows))
-    return np.ceil(whole).astype(np.int64)
-
-
-def _value_bytes(column: Any) -> Floats:
-    """The bytes of each value of an array, its bit for null included."""
-    kind, rows = column.type, len(column)
-    if isinstance(column, pa.ExtensionArray):
-        return _value_bytes(column.storage)
-    if pa.types.is_null(kind):
-        return np.zeros(rows)
-    if pa.types.is_struct(kind):
-        return sum((_value_bytes(part) for part in column.flatten()), np.full(rows, 1 / 8))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        inner = [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
-        begins = np.asarray(column.offsets)
-        sums = sum((np.concatenate([[0.0], np.cumsum(_value_bytes(part))]) for part in inner), np.zeros(1))
-        return sums[begins[1:]] - sums[begins[:-1]] + 4 + 1 / 8
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return np.asarray(pc.fill_null(pc.binary_length(column), 0)) + 4 + 1 / 8
-    return np.full(rows, kind.bit_width / 8 + 1 / 8)
