@@ -91,6 +91,8 @@ def disturbed(folder: Path, who: str, seed: int, master: str = "local[2,4]", kil
         try:
             if done < kills:
                 job.stdout.readline()  # started
+                while not victims(job, who) and job.poll() is None:
+                    time.sleep(0.1)
                 time.sleep(chance.uniform(0.0, 6.0))
                 found = victims(job, who)
                 if found and job.poll() is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -279,7 +280,7 @@ def test_the_curve_of_a_large_trace_is_solved_point_by_point(monkeypatch: pytest
     trace = generate(80, keys=4, seed=3)
     problem = Problem.of(trace.streams, window=20, memory=1)
     stepwise = curve(trace, problem, range(1, 30))
-    monkeypatch.setattr("penstock.optimum.curve.STEPWISE", 0)
+    monkeypatch.setattr(sys.modules[curve.__module__], "STEPWISE", 0)
     assert curve(trace, problem, range(1, 30)).tolist() == stepwise.tolist()
     assert np.all(np.diff(stepwise, n=2) <= 0)
 
