@@ -462,3 +462,17 @@ def test_the_examples_of_the_guide_run():
     guide = Path(__file__).parents[1] / "docs" / "optimum.md"
     failed, tried = doctest.testfile(str(guide), module_relative=False)
     assert (failed, tried > 8) == (0, True)
+
+
+@pytest.mark.parametrize("limit", (0, "x", None, -1, 1.5, {"a": 1}, "0:1 GiB,5:1 kB"))
+def test_a_limit_is_a_size(limit):
+    with pytest.raises(ps.PenstockError, match="limit must be a size"):
+        ps.optimum(ps.Trace.from_streams(R="aab", S="bab"), window=3, memory=1, limit=limit)
+
+
+def test_a_trace_is_a_trace_and_streams_have_names():
+    for play in (ps.optimum, ps.simulate):
+        with pytest.raises(ps.PenstockError, match=r"trace must be a ps\.Trace, got dict"):
+            play({}, window=3, memory=1)
+        with pytest.raises(ps.PenstockError, match="memory must name each of the streams R, S, got 0, 2"):
+            play(ps.Trace.from_streams(R="a", S="b"), window=3, memory={0: 3, 2: 1})

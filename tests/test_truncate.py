@@ -6,6 +6,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -175,3 +176,29 @@ def test_files_that_are_not_there_or_not_counts_are_refused(capsys, tmp_path):
     assert run(["static", str(twice), "--keep", "1"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert "there is no file" in said[0] and "there is no file" in said[1] and "one row per key" in said[2]
+
+
+STRANGE = {
+    "a series": ([pd.Series(list("aaab")).value_counts(), pd.Series(list("abbb")).value_counts()], 6),
+    "not a number": ([{np.nan: 3, 1.0: 1}, {float("nan"): 2, 1.0: 2}], 2),
+    "one object that is not a number": ([{np.nan: 3}, {np.nan: 2}], 0),
+    "no time": ([{pd.NaT: 2}, {pd.NaT: 2}], 0),
+}
+
+
+@pytest.mark.parametrize(("relations", "exact"), STRANGE.values(), ids=STRANGE)
+def test_histograms_of_pandas_mean_what_they_say(relations, exact):
+    assert ps.truncate(relations, keep=8).n_exact == exact
+
+
+@pytest.mark.parametrize(
+    ("relations", "said"),
+    (
+        ([dict.fromkeys(range(20), 2**59), {1: 1}], "fewer than 2\\*\\*60 tuples"),
+        ([{None: -1}, {None: 1}], "relation A must have counts"),
+        ({1: {"x": 1}, 2: {"x": 1}}, "relations must be called by texts, got 1"),
+    ),
+)
+def test_counts_beyond_all_bounds_are_refused(relations, said):
+    with pytest.raises(ps.PenstockError, match=said):
+        ps.truncate(relations, keep=1)

@@ -9,7 +9,7 @@ from penstock.core.batch import Batch
 from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
-from penstock.core.trace import Trace
+from penstock.core.trace import Trace, check_trace
 from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
 from penstock.policies.opt import Opt
@@ -50,6 +50,7 @@ def simulate(
     >>> exact(trace, window=4).n_output
     6
     """
+    check_trace(trace)
     problem = Problem.of(
         trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, objective=objective, stats=stats,
         model=model, clock=clock, lateness=lateness, start=start, seed=seed, alpha=alpha, beta=beta, half_life=half_life,

@@ -99,6 +99,8 @@ def static(
 def _names(files: list[Path], names: str | None) -> dict[str, Path]:
     """The files by the names of their relations."""
     called = [path.stem for path in files] if names is None else words(names, "--names")
+    if names is not None and len(files) == 1:
+        raise PenstockError(f"--names is for two or more files, got {names!r} for one file of counts, whose columns have the names")
     if len(files) > 1 and len(set(called)) < len(files):
         raise PenstockError(f"relations must have different names, got {', '.join(called)}: say --names A,B")
     if len(files) > 1 and len(called) != len(files):
@@ -128,7 +130,7 @@ def _by_relation(text: str, option: str, called: dict[str, Path], *, several: bo
 
 def _pairs(text: str, option: str) -> list[tuple[str, str]]:
     pairs = [tuple(piece.strip() for piece in part.partition("=")[::2]) for part in words(text, option)]
-    if not all(name and value for name, value in pairs):
+    if not all(name and value for name, value in pairs) or len({name for name, _ in pairs}) < len(pairs):
         raise PenstockError(f"{option} must read like A=1,B=2, got {text!r}")
     return [(name, value) for name, value in pairs]
 

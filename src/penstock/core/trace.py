@@ -230,3 +230,9 @@ def _streams(column: pa.ChunkedArray, declared: Sequence[str] | None) -> tuple[t
     if unknown or len(set(names)) < len(names):
         raise PenstockError(f"streams must name each stream of the trace once, got {list(names)} for {found}")
     return names, np.array([names.index(name) for name in found], dtype=np.int64)[codes]
+
+
+def check_trace(trace: Any) -> None:
+    """Refuse what is no trace."""
+    if not isinstance(trace, Trace):
+        raise PenstockError(f"trace must be a ps.Trace, got {type(trace).__name__}: make one by ps.Trace(...) or ps.read_trace(...)")

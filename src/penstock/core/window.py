@@ -176,7 +176,7 @@ def by_stream(text: str, name: str) -> dict[str, str]:
 def check_names(given: Mapping[str, Any], streams: Sequence[str], name: str) -> None:
     """Each stream is named exactly once."""
     if set(given) != set(streams):
-        raise PenstockError(f"{name} must name each of the streams {', '.join(streams)}, got {', '.join(given) or 'none'}")
+        raise PenstockError(f"{name} must name each of the streams {', '.join(streams)}, got {', '.join(map(str, given)) or 'none'}")
 
 
 def _rising(pairs: tuple[tuple[int, int], ...], name: str) -> tuple[tuple[int, int], ...]:

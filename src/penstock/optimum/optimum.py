@@ -16,7 +16,7 @@ from penstock.core.engine import Keep, Progress
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
-from penstock.core.trace import Ints, Trace
+from penstock.core.trace import Ints, Trace, check_trace
 from penstock.core.value import USER
 from penstock.optimum import states
 from penstock.optimum.gains import Gains, count_outputs
@@ -93,6 +93,7 @@ def optimum(
     >>> optimum(trace, window=3, memory=2).value
     6.0
     """
+    check_trace(trace)
     problem = Problem.of(
         trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, objective=objective, model=model,
         start=start, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
@@ -260,8 +261,11 @@ METHODS: dict[str, Method] = {
 
 
 def _bytes(limit: Any) -> int:
-    budget = Budget.parse(limit, ("limit", "limit"))
-    if not budget.in_bytes:
+    try:
+        budget = Budget.parse(limit if isinstance(limit, str) and ":" not in limit else None, ("R", "S"))
+    except PenstockError:
+        budget = None
+    if budget is None or not budget.in_bytes:
         raise PenstockError(f'limit must be a size such as "4 GiB", got {limit!r}')
     return budget.most
 

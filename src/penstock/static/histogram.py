@@ -60,8 +60,11 @@ def truncate_histograms(
     >>> truncate_histograms(([2, 3], [10, 3]), keep=6, method="adg").n_output
     8
     """
-    named = named_relations(relations)
+    named = {name: _as_mapping(one) for name, one in named_relations(relations).items()}
     keys, counts = _counts(named)
+    for name, row in zip(named, counts.tolist(), strict=True):
+        if sum(row) >= 1 << 60:
+            raise PenstockError(f"relation {name} must have fewer than 2**60 tuples in all, got {sum(row):,}")
     sizes = counts.sum(axis=1).tolist()
     budget = budget_of(list(named), sizes, keep, drop)
     plan = make_plan(counts, budget, method, say)
@@ -72,7 +75,10 @@ def truncate_histograms(
 def named_relations(relations: Any) -> dict[str, Any]:
     """The relations by name; those without are called A, B, C, ..."""
     if isinstance(relations, Mapping):
-        named = {str(name): one for name, one in relations.items()}
+        strange = [name for name in relations if not isinstance(name, str)]
+        if strange:
+            raise PenstockError(f"relations must be called by texts, got {strange[0]!r}")
+        named = dict(relations)
     elif isinstance(relations, Sequence | np.ndarray) and not isinstance(relations, str | bytes):
         named = {chr(ord("A") + place): one for place, one in enumerate(relations)}
     else:
@@ -90,6 +96,11 @@ def summed(relations: dict[str, Any], plan: Plan, counts: Ints, budget: Budget) 
     return Truncation(relations, plan.method, n_tuples, n_kept, *figures, counts, budget.each is None)
 
 
+def _as_mapping(one: Any) -> Any:
+    """A Series of pandas is a mapping, though it does not say so: its index has the keys."""
+    return one.to_dict() if type(one).__name__ == "Series" and hasattr(one, "to_dict") else one
+
+
 def _counts(named: Mapping[str, Any]) -> tuple[list[Any] | None, Ints]:
     """The keys, in the order in which they appear, and counts by relation and key."""
     if all(isinstance(one, Mapping) for one in named.values()):
@@ -101,10 +112,10 @@ def _counts(named: Mapping[str, Any]) -> tuple[list[Any] | None, Ints]:
         columns = [*keys]
         rows = [[_count(name, one.get(key, 0)) for key in keys] for name, one in named.items()]
         for key in nulls:  # a null matches nothing, not even a null: its tuples are those of a key of their own
-            for place, one in enumerate(named.values()):
+            for place, (name, one) in enumerate(named.items()):
                 columns.append(key)
                 for row_at, row in enumerate(rows):
-                    row.append(_count("", one.get(key, 0)) if row_at == place else 0)
+                    row.append(_count(name, one.get(key, 0)) if row_at == place else 0)
         return columns, np.array(rows, dtype=np.int64).reshape(len(named), len(columns))
     if any(isinstance(one, Mapping) for one in named.values()):
         raise PenstockError("relations must be all mappings or all arrays of counts, got some of each")
@@ -124,12 +135,16 @@ def _counts(named: Mapping[str, Any]) -> tuple[list[Any] | None, Ints]:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 1 << 60:
-        raise PenstockError(f"relation {name} must have counts that are whole numbers >= 0, got {value!r}")
+        much = " and below 2**60" if isinstance(value, int) and value > 0 else ""
+        raise PenstockError(f"relation {name} must have counts that are whole numbers >= 0{much}, got {value!r}")
     return int(value)
 
 
 def _is_null(key: Any) -> bool:
-    return key is None or (isinstance(key, tuple) and None in key)
+    """Nothing, in whatever form: None, NaN, NaT, NA, or a tuple with such a thing in it."""
+    if isinstance(key, tuple):
+        return any(map(_is_null, key))
+    return key is None or type(key).__name__ in ("NAType", "NaTType") or bool(key != key)
 
 
 def _kind(key: Any) -> str:
