@@ -32,7 +32,6 @@ from strategies import (
     WINDOWS,
     Case,
     cases,
-    examples,
     schedules,
 )
 
@@ -161,14 +160,14 @@ def test_tuples_with_lifetimes_of_their_own(case):
 
 
 @pytest.mark.slow
-@examples(6)
+@settings(max_examples=300)
 @given(small_cases(windows=ANY_WINDOW, predicates=PREDICATES, longest=13))
 def test_everything_at_once_for_long(case):
     check_all(case)
 
 
 @pytest.mark.slow
-@examples(6)
+@settings(max_examples=300)
 @given(small_cases(windows=ANY_WINDOW, lifetimes=st.integers(1, 9), longest=13).filter(lambda c: all(w[0] != "rows" for w in c.windows)))
 def test_lifetimes_for_long(case):
     check_all(case)
@@ -185,7 +184,7 @@ def test_values_of_either_sign(case):
 
 
 @pytest.mark.slow
-@examples(6)
+@settings(max_examples=300)
 @given(small_cases(windows=ANY_WINDOW, longest=10))
 def test_values_of_either_sign_for_long(case):
     check_all(replace(case, objective=difference))
@@ -198,7 +197,7 @@ def test_three_streams(case):
 
 
 @pytest.mark.slow
-@examples(6)
+@settings(max_examples=300)
 @given(small_cases(n=st.integers(3, 4), windows=ANY_WINDOW, predicates=PREDICATES, longest=11))
 def test_more_streams_for_long(case):
     check_states(case)
@@ -264,7 +263,7 @@ def test_the_methods_agree_on_longer_traces(case):
 
 
 @pytest.mark.slow
-@examples(6)
+@settings(max_examples=300)
 @given(cases(**LONGER, longest=60))
 def test_the_methods_agree_on_longer_traces_for_long(case):
     check_methods(case, solve_states(case.trace, problem_of(case)).value)
