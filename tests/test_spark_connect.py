@@ -36,7 +36,7 @@ def made(folder: Path) -> list[list[str]]:
 def test_a_join_under_spark_connect(tmp_path):
     pairs = [pair for pair in made(tmp_path) if pair[0] != "l7"]
     ended = subprocess.run([sys.executable, HERE / "connect_job.py", tmp_path], capture_output=True, text=True, timeout=600, check=False)
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
     found = json.loads(ended.stdout.splitlines()[-1])
     assert "connect" in found["kind"] and found["batch"] == pairs
     assert "min_recall must fail under Spark Connect" in found["refused"]
@@ -78,6 +78,6 @@ def test_a_table_of_a_declarative_pipeline(tmp_path, store):
     if store == "not told":
         assert "a join in a declarative pipeline needs spark.sql.streaming.stateStore.providerClass" in ended.stdout + ended.stderr
         return
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
     table = pq.read_table(home / "spark-warehouse" / "joined")
     assert sorted(map(list, zip(table["l_v"].to_pylist(), table["r_v"].to_pylist(), strict=True))) == pairs
