@@ -19,6 +19,8 @@ from sparks import ON_SPARK, rows
 
 pytestmark = [*ON_SPARK, pytest.mark.slow]
 HERE = Path(__file__).parent
+ANY_PORT = {"SPARK_TESTING": "1"}
+"""A server of Spark Connect takes port 15002, which the server of the test before may not have given back yet; in tests any free one."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -35,7 +37,8 @@ def made(folder: Path) -> list[list[str]]:
 
 def test_a_join_under_spark_connect(tmp_path):
     pairs = [pair for pair in made(tmp_path) if pair[0] != "l7"]
-    ended = subprocess.run([sys.executable, HERE / "connect_job.py", tmp_path], capture_output=True, text=True, timeout=600, check=False)
+    command = [sys.executable, str(HERE / "connect_job.py"), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | ANY_PORT, check=False)
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
     found = json.loads(ended.stdout.splitlines()[-1])
     assert "connect" in found["kind"] and found["batch"] == pairs
@@ -73,7 +76,7 @@ def test_a_table_of_a_declarative_pipeline(tmp_path, store):
     (home / "spark-pipeline.yml").write_text(spec)
     command = [str(Path(sys.executable).parent / "spark-pipelines"), "run"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": path}
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": path} | ANY_PORT
     ended = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=600, env=environment, check=False)
     if store == "not told":
         assert "a join in a declarative pipeline needs spark.sql.streaming.stateStore.providerClass" in ended.stdout + ended.stderr
