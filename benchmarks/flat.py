@@ -5,23 +5,22 @@ Run: python benchmarks/flat.py [batches] [rows]      prints the resident memory 
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from pathlib import Path
 
 from penstock.spark.bench import _running, _settings, open_session
 from penstock.spark.contenders import CONTENDERS, Job, query
 
 
-def resident(pid: int) -> float:
-    """MB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
-
-
-def children(pid: int) -> list[int]:
-    """All processes below one."""
-    found = [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
-    return found + [below for one in found for below in children(one)]
+def resident(pid: int) -> tuple[float, list[float]]:
+    """MB of a process, and of each process below it."""
+    table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True).stdout
+    rows = [tuple(map(int, line.split())) for line in table.splitlines()]
+    below = {pid}
+    while grown := {one for one, parent, _ in rows if parent in below} - below:
+        below |= grown
+    sizes = {one: size / 1024 for one, _, size in rows if one in below}
+    return sizes.pop(pid), list(sizes.values())
 
 
 def main(batches: int = 200, rows: int = 500_000) -> None:
@@ -36,9 +35,9 @@ def main(batches: int = 200, rows: int = 500_000) -> None:
             last = running.lastProgress
             if last and last.batchId >= shown + 9:
                 shown = 10 * ((last.batchId + 1) // 10)
-                sizes = [resident(one) for one in children(java)]
+                own, sizes = resident(java)
                 held = last.observedMetrics["penstock"]["retained_rows"]
-                print(f"{shown:5} {resident(java):8.0f} {len(sizes):8} {sum(sizes):9.0f} {held:14}", flush=True)
+                print(f"{shown:5} {own:8.0f} {len(sizes):8} {sum(sizes):9.0f} {held:14}", flush=True)
 
 
 if __name__ == "__main__":
