@@ -1,6 +1,8 @@
 """Process memory over a long run: the job of `penstock bench spark` with ample memory, 200 batches of 500,000 rows.
 
-Run: python benchmarks/flat.py [batches] [rows]      prints the resident memory of Java and of the Python workers every ten batches
+Run: python benchmarks/flat.py [batches] [rows] [contender]
+
+Prints the resident memory of Java and of the Python workers every ten batches; the contender `pass-through` shows what Spark takes by itself.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ def resident(pid: int) -> tuple[float, list[float]]:
     return sizes.pop(pid), list(sizes.values())
 
 
-def main(batches: int = 200, rows: int = 500_000) -> None:
+def main(batches: int = 200, rows: int = 500_000, contender: str = "penstock") -> None:
     spark = open_session(2)
     java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    job, contender = Job(rows=rows), CONTENDERS["penstock"]
+    job, chosen = Job(rows=rows), CONTENDERS[contender]
     print("batch  Java MB  workers  their MB  retained rows")
-    with _settings(spark, job, contender), _running(query(spark, job, contender).writeStream.format("noop")) as (running, _):
+    with _settings(spark, job, chosen), _running(query(spark, job, chosen).writeStream.format("noop")) as (running, _):
         shown = 0
         while shown < batches:
             running.awaitTermination(0.5)
@@ -36,9 +38,9 @@ def main(batches: int = 200, rows: int = 500_000) -> None:
             if last and last.batchId >= shown + 9:
                 shown = 10 * ((last.batchId + 1) // 10)
                 own, sizes = resident(java)
-                held = last.observedMetrics["penstock"]["retained_rows"]
+                held = last.observedMetrics.get("penstock", {"retained_rows": 0})["retained_rows"]
                 print(f"{shown:5} {own:8.0f} {len(sizes):8} {sum(sizes):9.0f} {held:14}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
