@@ -127,9 +127,10 @@ def graph_cases(
     longest: int = 6,
 ) -> GraphCase:
     """A case over a join graph of 2 to `most` streams."""
+    random = Random(draw(st.integers(0, 1 << 32)))
     n = draw(st.integers(2, most))
     policy = draw(st.sampled_from(policies))
-    length = draw(st.sampled_from((8, 16, 4)))
+    length = random.choice((4, 8, 16, 32))
     unusual = draw(st.sampled_from((0, 2, 4)))  # of ten: how many windows are of another kind
     chosen = [
         ("time", length) if draw(st.integers(0, 9)) >= unusual else draw(st.one_of(*(WINDOWS[kind] for kind in windows))) for _ in range(n)
@@ -138,20 +139,19 @@ def graph_cases(
         chosen = [window if window[0] not in ("none", "landmark") else ("time", 4) for window in chosen]
     late = 0 if any(window[0] == "rows" for window in chosen) else 3
     importance = draw(st.booleans())
-    random = Random(draw(st.integers(0, 1 << 32)))
-    rows = random_rows(random, n, n * draw(st.integers(2, longest)), late, importance=importance)
+    rows = random_rows(random, n, n * random.randint(2, longest), late, importance=importance)
     return GraphCase(
         rows=rows,
         windows=chosen,
-        memory=draw(st.integers(n, 4 * n)),
+        memory=random.choice((n, 2 * n, 3 * n, 5 * n)),
         policy=policy,
-        allocation=draw(st.sampled_from(("variable", "fixed"))),
+        allocation=random.choice(("variable", "variable", "fixed")),
         stats=draw(st.sampled_from(("whole", "window", "decayed"))),
         objective=draw(st.sampled_from(OBJECTIVES)),
         model=draw(st.sampled_from(MODELS)),
         clock=draw(st.sampled_from(("global", "streams"))),
-        lateness=draw(st.tuples(*(st.integers(0, 3) for _ in range(n)))),
-        predicate=random_links(random, n, draw(st.sampled_from(SHAPES))),
+        lateness=[random.randint(0, 3) for _ in range(n)],
+        predicate=random_links(random, n, random.choice(SHAPES)),
         alpha=2.0,
         beta=0.25,
         half_life=1.0,
