@@ -41,7 +41,7 @@ def order_joins(
     >>> plan.order, plan.cost, plan.candidates[-1].cost
     (('S1', 'S2', 'S3', 'S4'), 16000.0, 86850.0)
     >>> order_joins(table5, strategy="lazy", tau=10).cost
-    17240.0
+    17440.0
     """
     setting = Setting.read(streams, on, cross=cross, observed=selectivity, strategy=strategy, tau=tau, expire=expire, counted=counted)
     return plan_of(setting, method=method, per_stream=per_stream, weights=weights)
@@ -71,10 +71,10 @@ def plan_of(setting: Setting, *, method: str = "auto", per_stream: bool = False,
             orders[names[origin]] = found[0]
         best = {origin: one.order for origin, one in orders.items()}
         cost, peak_cost = sum(one.cost for one in orders.values()), sum(one.peak_cost for one in orders.values())
-        return JoinPlan(setting, method, None, best, cost, peak_cost, upkeep(setting, weights), tuple(candidates))
+        return JoinPlan(setting, method, None, best, cost, peak_cost, upkeep(setting, weights), tuple(candidates), weights)
     listed = [(order, Candidate(named(order), model.cost(order), peak.cost(order))) for order in global_orders(peak, method)]
     listed.sort(key=lambda pair: pair[1].peak_cost)
     chosen, first = listed[0]
     best = {names[i]: named(model.local(i, chosen)) for i in range(count)}
     considered = tuple(one for _, one in listed)
-    return JoinPlan(setting, method, first.order, best, first.cost, first.peak_cost, upkeep(setting, weights), considered)
+    return JoinPlan(setting, method, first.order, best, first.cost, first.peak_cost, upkeep(setting, weights), considered, weights)

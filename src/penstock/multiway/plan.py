@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.multiway.cost import CostModel, Setting
-from penstock.multiway.upkeep import Upkeep
+from penstock.multiway.upkeep import Upkeep, Weights
 
 Tree = list[tuple[str, "Tree"]]
 
@@ -41,6 +41,8 @@ class JoinPlan:
     """Insertion and expiration, in comparisons per tick; no order changes it."""
     candidates: tuple[Candidate, ...] = field(repr=False)
     """What was considered, the best first."""
+    weights: Weights | None = field(default=None, repr=False)
+    """Of insertion and expiration, where they were given."""
     columns: Mapping[str, tuple[str, ...]] | None = None
     """What is carried of each stream; None is all of it."""
 
