@@ -2,7 +2,8 @@
 
 An index saves comparisons in the loops over its window, and costs more at every round of expiration for every bucket. For a given order
 the cost is a sum of one function per window, convex in its buckets but for one step: the hash of an insertion, paid from the second bucket
-on. Without the step, the best split is where one price per bucket lets the windows want as many as there are: a bound for the order. With it, the same for every choice of windows to index. Orders are tried from the lowest bound up, until no bound is below what was found.
+on. Without the step, the best split is where one price per bucket lets the windows want as many as there are: a bound for the order. With
+the step, the same for every choice of windows to index. Orders are tried from the lowest bound up, until no bound is below what was found.
 
 Differs from the paper, which measures a few splits: this is exact up to five streams. Beyond, orders and buckets take turns until neither
 gains, and a window has an index where its own saving pays for the step.
@@ -14,7 +15,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
+from typing import Any
 
+from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting
 from penstock.multiway.search import Order, chosen_method, global_orders
@@ -54,6 +57,24 @@ def allocate(setting: Setting, total: int, weights: Weights | None = None) -> Al
     cost, buckets, order = (_exactly if count <= _EXACT else _in_turns)(setting, total, weights)
     names = setting.names
     return Allocation(dict(zip(names, buckets, strict=True)), tuple(names[i] for i in order), cost)
+
+
+def affordable(setting: Setting, memory: Any) -> int:
+    """How many buckets fit into a memory beside the tuples.
+
+    >>> from penstock.multiway.stats import WindowStats
+    >>> affordable(Setting.read([WindowStats(name, 1, 100, 50) for name in "RS"]), "10 KB")
+    125
+    """
+    budget = Budget.parse(memory, setting.names)
+    if not budget.in_bytes or len(budget.caps) > 1 or budget.caps.shape[1] > 1:
+        raise PenstockError(f'memory must be one size such as "64 MB", got {memory!r}')
+    tuples = sum(one.held(setting.lag) * one.tuple_bytes for one in setting.streams)
+    count = int((budget.most - tuples) // BUCKET_BYTES)
+    if count < len(setting.streams):
+        least = math.ceil(tuples) + len(setting.streams) * BUCKET_BYTES
+        raise PenstockError(f"memory must hold the windows, which take {least:,} bytes, got {memory!r}")
+    return count
 
 
 def with_buckets(setting: Setting, buckets: Sequence[int]) -> Setting:

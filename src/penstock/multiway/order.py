@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting
+from penstock.multiway.index import affordable, allocate, with_buckets
 from penstock.multiway.plan import Candidate, JoinPlan
+from penstock.multiway.project import project
 from penstock.multiway.search import Order, chosen_method, global_orders, local_orders
 from penstock.multiway.upkeep import Weights, upkeep
 
@@ -21,6 +25,9 @@ def order_joins(
     method: str = "auto",
     per_stream: bool = False,
     selectivity: Mapping[tuple[str, str], float] | None = None,
+    buckets: int | None = None,
+    memory: Any = None,
+    columns: Iterable[str] | None = None,
     cross: bool = False,
     counted: str = "visited",
     weights: Weights | None = None,
@@ -29,7 +36,8 @@ def order_joins(
 
     `streams` are `WindowStats`, or numbers by name. `on` is a column or a join graph such as "R.a = S.a, S.b < T.b"; unless told, all
     streams join on one key. The order is one for all streams; with `per_stream`, or by the strategy `general`, each arriving stream has
-    its own.
+    its own. `buckets` (in all) or `memory` (a size) are split over the windows as indexes first; of each stream only `columns`
+    ("R.price") and what the join looks at are carried.
 
     >>> table5 = {
     ...     "S1": {"rate": 10, "window": 100, "distinct": 500},
@@ -44,7 +52,16 @@ def order_joins(
     17440.0
     """
     setting = Setting.read(streams, on, cross=cross, observed=selectivity, strategy=strategy, tau=tau, expire=expire, counted=counted)
-    return plan_of(setting, method=method, per_stream=per_stream, weights=weights)
+    carried = None
+    if columns is not None:
+        narrow, carried = project(setting.streams, setting.graph, columns)
+        setting = replace(setting, streams=narrow)
+    if buckets is not None and memory is not None:
+        raise PenstockError(f"buckets and memory are two limits of the same, got {buckets!r} and {memory!r}: give one")
+    if buckets is not None or memory is not None:
+        split = allocate(setting, affordable(setting, memory) if buckets is None else buckets, weights)
+        setting = with_buckets(setting, list(split.buckets.values()))
+    return replace(plan_of(setting, method=method, per_stream=per_stream, weights=weights), columns=carried)
 
 
 def plan_of(setting: Setting, *, method: str = "auto", per_stream: bool = False, weights: Weights | None = None) -> JoinPlan:

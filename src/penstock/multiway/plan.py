@@ -115,7 +115,16 @@ class JoinPlan:
 
     def text(self) -> str:
         """The plan as a tree of text."""
-        return "\n".join([self.headline(), *_drawn(self.tree())])
+        return "\n".join([self.headline(), *_drawn(self.tree()), *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What else there is to know of the plan, a line each."""
+        said = [f"insertion {_figure(self.upkeep.insertion)} and expiration {_figure(self.upkeep.expiration)}, in comparisons per tick"]
+        if any(one.volatility for one in self.setting.streams):
+            said.append(f"at its peak {_figure(self.peak_cost)} comparisons per tick: that is what the order is chosen by")
+        if self.columns is not None:
+            said.append("carried: " + "; ".join(f"{name} ({', '.join(columns)})" for name, columns in self.columns.items()))
+        return said
 
 
 def _drawn(tree: Tree, margin: str = "") -> Iterator[str]:

@@ -15,15 +15,15 @@ from penstock.multiway.heuristic import augmented, initial, with_origin_anywhere
 
 Order = tuple[int, ...]
 METHODS: dict[str, str] = {
-    "auto": "exhaustive up to 7 streams, subsets up to 12, else heuristic",
+    "auto": "exhaustive up to 7 streams, subsets up to 10, else heuristic",
     "exhaustive": "every order",
     "subsets": "the same optimum by way of all sets of windows",
     "heuristic": "pairs with the fewest matches first; then fast streams moved up, volatile ones to the top, indexed ones inwards",
     "initial": "pairs with the fewest matches first, and nothing moved",
 }
 """Ways to find an order."""
-_MOST = {"exhaustive": 8, "subsets": 14}
-_AUTO = {"exhaustive": 7, "subsets": 12}
+_MOST = {"exhaustive": 8, "subsets": 12}
+_AUTO = {"exhaustive": 7, "subsets": 10}
 
 
 def chosen_method(method: str, count: int) -> str:
@@ -46,7 +46,7 @@ def global_orders(model: CostModel, method: str) -> list[Order]:
     if method == "exhaustive":
         return list(permutations(range(count)))
     if method == "subsets":
-        return [_by_subsets(count, 0, model.added)]
+        return _once([_by_subsets(count, 0, model.added), *_spread(model, "heuristic")])
     return _spread(model, method)
 
 

@@ -14,7 +14,7 @@ from penstock.core.predicate import Predicate
 KEY = "key"
 """The column of a join on one common attribute."""
 BARE_TUPLE = 32
-"""Bytes of a tuple of which nothing is said: time, key, importance, and a link to the next one."""
+"""Bytes of a tuple besides its columns: time, arrival, and the links of its lists."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class WindowStats:
     """What it costs to look at one tuple of this window, in comparisons."""
     volatility: float = 0.0
     """How far the rate rises at times: 1 means that it doubles."""
-    bytes: float | Mapping[str, float] = BARE_TUPLE
-    """Of a tuple, or of each of its columns."""
+    bytes: float | Mapping[str, float] = 8
+    """Of the columns of a tuple, together or each."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -76,6 +76,11 @@ class WindowStats:
     def size(self) -> float:
         """Tuples in the window, on average."""
         return float(self.length if self.counts_rows else self.rate * self.length)
+
+    @property
+    def tuple_bytes(self) -> float:
+        """What a tuple takes in the window."""
+        return float(BARE_TUPLE + (sum(self.bytes.values()) if isinstance(self.bytes, Mapping) else self.bytes))
 
     def held(self, lag: float) -> float:
         """Tuples in the window when those that expired in the last `lag` ticks are still there."""
