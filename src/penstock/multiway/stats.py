@@ -110,7 +110,7 @@ def read_streams(given: Any) -> tuple[WindowStats, ...]:
     [100.0, 9.0]
     """
     if isinstance(given, Mapping):
-        found = [_from_mapping(name, facts) for name, facts in given.items()]
+        found = [read_stream(name, facts) for name, facts in given.items()]
     elif isinstance(given, Iterable) and not isinstance(given, str):
         found = list(given)
     else:
@@ -124,7 +124,12 @@ def read_streams(given: Any) -> tuple[WindowStats, ...]:
     return tuple(found)
 
 
-def _from_mapping(name: str, facts: Any) -> WindowStats:
+def read_stream(name: str, facts: Any) -> WindowStats:
+    """One stream from its numbers.
+
+    >>> read_stream("R", {"rate": 2, "window": 50, "distinct": 10}).size
+    100.0
+    """
     if isinstance(facts, WindowStats):
         return replace(facts, name=name)
     known = [field.name for field in fields(WindowStats) if field.name != "name"]
