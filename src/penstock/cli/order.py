@@ -15,7 +15,7 @@ from penstock.core.errors import PenstockError, choose
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from penstock.multiway.plan import JoinPlan, Tree
+    from penstock.multiway.join_plan import JoinPlan, Tree
 
 _SECTIONS = ("join", "streams", "selectivity")
 _JOIN: dict[str, tuple[type, ...]] = {

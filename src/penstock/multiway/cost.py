@@ -1,9 +1,9 @@
 """What a join order costs: comparisons per tick, of Golab's four algorithms, for any order, with or without hash indexes (Golab 4.2, 5).
 
-A comparison is one tuple visited in a loop over a window, or over a bucket of it; a loop visits all that is there. The outermost loop
-compares with nothing and is not counted. With x combinations that reach the loop over window j, per tick, it makes
+A comparison is one tuple visited in a loop over a window, or over a bucket of it. The outermost loop compares with nothing and is not
+counted. With x combinations that reach the loop over window j, per tick, it makes
 
-    x · held_j / buckets_j       comparisons, and     x · size_j · selectivity     combinations go on
+    x · visited_j / buckets_j       comparisons, and     x · size_j · selectivity     combinations go on
 
     strategy   order of the loops for new tuples of stream i           executed              window i as a loop
     eager      i first, then the others in the global order            at each arrival       the new tuple
@@ -11,15 +11,19 @@ compares with nothing and is not counted. With x combinations that reach the loo
     naive      the global order as it is                               each arrival or tau   the new tuple(s)
     general    an order of its own for every i                         every tau ticks       the new tuples
 
-`size` counts the tuples that a new tuple may meet: rate · window. `held` counts those that are there to be visited: with re-evaluation
-every tau and expiration every e >= tau ticks, rate · (window + (tau + e) / 2) on average (so window + tau where e = tau). Before the loop
-of the new tuples no timestamp can be checked, so combinations of the loops before it number held · held · selectivity; from that loop on
-only what a new tuple may meet goes on. Streams without new tuples are skipped: 1 - exp(-rate · tau) of the executions are left.
+`size` counts the tuples that a new tuple may meet: rate · window. With re-evaluation every tau and expiration every e >= tau ticks a window
+holds more when it is visited, on average:
+
+    held = rate · (window + (tau + e) / 2)       visited outside of the loop of the new tuples, where no timestamp can be checked
+    seen = rate · (window + e / 2)               visited inside of it: oldest first, up to the first that is newer than the new tuple
+
+So combinations of the loops outside number held · held · selectivity; from the loop of the new tuples on, only what a new tuple may meet
+goes on. Streams without new tuples are skipped: 1 - exp(-rate · tau) of the executions are left.
 
 Differs from the paper. The lazy formulas are in its extended version alone; these are derived (readings, 29) and count what the algorithms
-do. Golab's Figure 3(b) cannot come from that: it needs formulas in which expired tuples match as well. `counted="golab"` has these;
-`counted="compared"` counts only tuples that pass the check of timestamps (docs/decisions/0009). A bucket is never finer than a value: more
-buckets than values save nothing.
+do. Golab's Figure 3(b) cannot come from that: it needs formulas in which expired tuples match as well. `counted="golab"` has these: every
+window has its average size, rate · (window + e / 2), for visits and for matches. `counted="compared"` counts only tuples that pass the
+check of timestamps (docs/decisions/0009). A bucket is never finer than a value: more buckets than values save nothing.
 """
 
 from __future__ import annotations
@@ -92,9 +96,8 @@ class Setting:
 
     @property
     def lag(self) -> float:
-        """For how many ticks expired tuples are still in a window when it is visited, on average."""
-        tau = self.tau or 0.0
-        return (tau + (self.expire if self.expire is not None else tau)) / 2
+        """How long, on average, expired tuples stay in a window, in ticks."""
+        return (self.expire or self.tau or 0.0) / 2
 
     def at_peak(self) -> Setting:
         """The same with volatile streams at their fastest."""
@@ -115,10 +118,12 @@ class CostModel:
         self.matching = Matching(setting.streams, setting.graph, setting.observed)
         streams = setting.streams
         self.sizes = [one.size for one in streams]
-        self.held = [one.held(setting.lag) for one in streams]
-        self._visited = self.sizes if setting.counted == "compared" else self.held
-        self._met = self.held if setting.counted == "golab" else self.sizes
-        self._indexes = [one.index or next(iter(equality_columns(setting.graph, i)), None) for i, one in enumerate(streams)]
+        seen = [one.held(setting.lag) for one in streams]
+        golab = setting.counted == "golab"
+        self.held = seen if golab else [one.held(setting.lag + (setting.tau or 0.0) / 2) for one in streams]
+        self._seen = self.sizes if setting.counted == "compared" else seen
+        self._met = seen if golab else self.sizes
+        self._indexes = [(one.index,) if one.index else equality_columns(setting.graph, i) for i, one in enumerate(streams)]
         self.step = cache(self._step)
         self.added = cache(self._added)
 
@@ -168,16 +173,18 @@ class CostModel:
             return combinations * rate
         return combinations * -math.expm1(-rate * setting.tau) / setting.tau
 
+    def fineness(self, stream: int, before: int) -> float:
+        """Into how many parts a probe by the loops `before` can cut a window, if its index has the buckets for it."""
+        return self.matching.fineness(stream, self._indexes[stream], before)
+
     def visits(self, origin: int, before: int, stream: int) -> float:
         """Tuples that the loop over `stream` visits for each combination that comes out of the loops `before`."""
         setting = self.setting
-        column = self._indexes[stream]
-        fine = self.matching.fineness(stream, column, before) if column else 1.0
-        buckets = min(float(setting.streams[stream].buckets), fine)
+        buckets = min(float(setting.streams[stream].buckets), self.fineness(stream, before))
         if stream != origin:
-            return (self._visited if before >> origin & 1 else self.held)[stream] / buckets
+            return (self._seen if before >> origin & 1 else self.held)[stream] / buckets
         if setting.tau is None:
-            return 1.0
+            return 1.0 / buckets
         # Those that arrived since the last execution, which was not for nothing.
         rate = setting.streams[origin].rate
         batch = rate * setting.tau / -math.expm1(-rate * setting.tau)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from penstock.core.errors import PenstockError, choose
 from penstock.multiway.cost import CostModel, Setting
+from penstock.multiway.join_plan import JoinPlan
 from penstock.multiway.matching import Matching, Selectivities
 from penstock.multiway.order import plan_of
-from penstock.multiway.plan import JoinPlan
 
 _STILL = 1e-9  # tuples per tick
 

@@ -21,7 +21,6 @@ from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting
 from penstock.multiway.search import Order, chosen_method, global_orders
-from penstock.multiway.stats import equality_columns
 from penstock.multiway.upkeep import Weights, rounds, upkeep
 
 BUCKET_BYTES = 16
@@ -69,7 +68,7 @@ def affordable(setting: Setting, memory: Any) -> int:
     budget = Budget.parse(memory, setting.names)
     if not budget.in_bytes or len(budget.caps) > 1 or budget.caps.shape[1] > 1:
         raise PenstockError(f'memory must be one size such as "64 MB", got {memory!r}')
-    tuples = sum(one.held(setting.lag) * one.tuple_bytes for one in setting.streams)
+    tuples = sum(one.held(setting.lag + (setting.tau or 0.0) / 2) * one.tuple_bytes for one in setting.streams)
     count = int((budget.most - tuples) // BUCKET_BYTES)
     if count < len(setting.streams):
         least = math.ceil(tuples) + len(setting.streams) * BUCKET_BYTES
@@ -91,7 +90,9 @@ Split = tuple[float, tuple[int, ...], Order]
 
 
 def _exactly(setting: Setting, total: int, weights: Weights) -> Split:
-    bounds = [_Windows(setting, order, total, weights) for order in permutations(range(len(setting.streams)))]
+    count = len(setting.streams)
+    scanned = CostModel(with_buckets(setting, [1] * count))
+    bounds = [_Windows(scanned, order, total, weights) for order in permutations(range(count))]
     best: Split | None = None
     for windows in sorted(bounds, key=lambda one: one.bound):
         if best is not None and windows.bound >= best[0]:
@@ -108,28 +109,26 @@ def _in_turns(setting: Setting, total: int, weights: Weights) -> Split:
     count = len(setting.streams)
     method = chosen_method("subsets" if count <= 7 else "auto", count)
     best: Split | None = None
-    now = with_buckets(setting, [1] * count)
+    model = scanned = CostModel(with_buckets(setting, [1] * count))
     while True:
-        model = CostModel(now)
-        windows = _Windows(setting, min(global_orders(model, method), key=model.cost), total, weights)
+        windows = _Windows(scanned, min(global_orders(model, method), key=model.cost), total, weights)
         found = windows.split(windows.worth_it)
         if found is None or (best is not None and found[0] >= best[0]):
             return best or (windows.whole([1] * count), (1,) * count, windows.order)
-        best, now = found, with_buckets(setting, found[1])
+        best, model = found, CostModel(with_buckets(setting, found[1]))
 
 
 class _Windows:
-    """One order: the cost of every window as a function of its buckets."""
+    """One order: the cost of every window as a function of its buckets, from a model in which no window has an index."""
 
-    def __init__(self, setting: Setting, order: Order, total: int, weights: Weights) -> None:
+    def __init__(self, scanned: CostModel, order: Order, total: int, weights: Weights) -> None:
         self.order, self.total = order, total
+        setting = scanned.setting
         count = len(setting.streams)
-        scanned = CostModel(with_buckets(setting, [1] * count))
         self._loops = [_loops(scanned, order, j) for j in range(count)]
         self._touch = rounds(setting) * weights.touch
         self._step = [one.rate * weights.hash for one in setting.streams]
-        same = upkeep(with_buckets(setting, [1] * count), weights)
-        self._same = same.total - self._touch * count
+        self._same = upkeep(setting, weights).total - self._touch * count
         self.most = [max((math.ceil(fine) for _, fine in one), default=1) for one in self._loops]
         self._free = by_price(self._cost, [1] * count, self.most, total) or [1] * count
         self.bound = self._same + sum(self._cost(j, b) for j, b in enumerate(self._free))
@@ -157,15 +156,13 @@ class _Windows:
 def _loops(model: CostModel, order: Order, stream: int) -> list[tuple[float, float]]:
     """For every origin: the comparisons per tick in the loop over a window as a whole, and into how many parts a probe can cut it."""
     setting = model.setting
-    column = setting.streams[stream].index or next(iter(equality_columns(setting.graph, stream)), None)
     found = []
     for origin in range(len(setting.streams)):
         local = model.local(origin, order)
         before = sum(1 << j for j in local[: local.index(stream)])
         visits = model.step(origin, before, stream)
         if visits:
-            divides = column is not None and (stream != origin or setting.tau is not None)
-            found.append((visits, model.matching.fineness(stream, column, before) if divides and column else 1.0))
+            found.append((visits, model.fineness(stream, before)))
     return found
 
 

@@ -80,17 +80,15 @@ class Matching:
         known = self._by_ends.get(frozenset((one, other)))
         return known if known is not None else 1 / max(self.streams[i].distinct_of(column) for i, column in (one, other))
 
-    def fineness(self, stream: int, column: str, before: int) -> float:
-        """Into how many parts a probe by those before can cut a window that is hashed on a column; 1 where nothing probes it."""
-        linked = [
-            self._by_link[link]
-            for link in self.graph.links
-            if link.predicate.is_equality
-            and stream in (link.low, link.high)
-            and link.columns_of(stream)[0] == column
-            and before >> (link.low + link.high - stream) & 1
-        ]
-        return 1 / max(max(linked), 1e-300) if linked else 1.0
+    def fineness(self, stream: int, columns: tuple[str, ...], before: int) -> float:
+        """Into how many parts a probe by those before can cut a window by an index on one of the columns; 1 where none is probed."""
+        linked: dict[str, float] = {}
+        for link, chance in self._by_link.items():
+            if link.predicate.is_equality and stream in (link.low, link.high) and before >> (link.low + link.high - stream) & 1:
+                column = link.columns_of(stream)[0]
+                if column in columns:
+                    linked[column] = max(chance, linked.get(column, 1e-300))
+        return 1 / min(linked.values()) if linked else 1.0
 
     def pairs(self) -> dict[tuple[str, str], float]:
         """The selectivity of every pair of linked streams."""

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting
 from penstock.multiway.index import affordable, allocate, with_buckets
-from penstock.multiway.plan import Candidate, JoinPlan
+from penstock.multiway.join_plan import Candidate, JoinPlan
 from penstock.multiway.project import project
 from penstock.multiway.search import Order, chosen_method, global_orders, local_orders
 from penstock.multiway.upkeep import Weights, upkeep
@@ -49,7 +49,7 @@ def order_joins(
     >>> plan.order, plan.cost, plan.candidates[-1].cost
     (('S1', 'S2', 'S3', 'S4'), 16000.0, 86850.0)
     >>> order_joins(table5, strategy="lazy", tau=10).cost
-    17440.0
+    16720.0
     """
     setting = Setting.read(streams, on, cross=cross, observed=selectivity, strategy=strategy, tau=tau, expire=expire, counted=counted)
     carried = None
