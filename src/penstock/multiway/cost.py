@@ -104,6 +104,15 @@ class Setting:
         return replace(self, streams=tuple(one.at_peak() for one in self.streams))
 
 
+def rounded(cost: float) -> float:
+    """A cost to compare by: sums that differ by the order of their terms alone are equal.
+
+    >>> rounded(0.1 + 0.2) == rounded(0.3)
+    True
+    """
+    return float(f"{cost:.9e}")
+
+
 class CostModel:
     """The cost of orders, as a sum of steps: the cost of a loop depends on the set of loops around it, not on their order.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
-from penstock.multiway.cost import CostModel, Setting
+from penstock.multiway.cost import CostModel, Setting, rounded
 from penstock.multiway.search import Order, chosen_method, global_orders
 from penstock.multiway.upkeep import Weights, rounds, upkeep
 
@@ -94,12 +94,12 @@ def _exactly(setting: Setting, total: int, weights: Weights) -> Split:
     scanned = CostModel(with_buckets(setting, [1] * count))
     bounds = [_Windows(scanned, order, total, weights) for order in permutations(range(count))]
     best: Split | None = None
-    for windows in sorted(bounds, key=lambda one: one.bound):
-        if best is not None and windows.bound >= best[0]:
+    for windows in sorted(bounds, key=lambda one: rounded(one.bound)):
+        if best is not None and rounded(windows.bound) >= rounded(best[0]):
             break
         for indexed in product(*((False, True) if most > 1 else (False,) for most in windows.most)):
             found = windows.split(indexed)
-            if found is not None and (best is None or found[0] < best[0]):
+            if found is not None and (best is None or rounded(found[0]) < rounded(best[0])):
                 best = found
     assert best is not None  # no window indexed always fits
     return best

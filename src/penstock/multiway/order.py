@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.multiway.cost import CostModel, Setting
+from penstock.multiway.cost import CostModel, Setting, rounded
 from penstock.multiway.index import affordable, allocate, with_buckets
 from penstock.multiway.join_plan import Candidate, JoinPlan
 from penstock.multiway.project import project
@@ -83,14 +83,14 @@ def plan_of(setting: Setting, *, method: str = "auto", per_stream: bool = False,
                 for order in local_orders(peak, origin, method)
             ]
             # Of equals, the one that has the new tuples further out: the outermost loop is not counted, but is not free.
-            found.sort(key=lambda one: (float(f"{one.peak_cost:.9e}"), one.order.index(names[origin])))
+            found.sort(key=lambda one: (rounded(one.peak_cost), one.order.index(names[origin])))
             candidates += found
             orders[names[origin]] = found[0]
         best = {origin: one.order for origin, one in orders.items()}
         cost, peak_cost = sum(one.cost for one in orders.values()), sum(one.peak_cost for one in orders.values())
         return JoinPlan(setting, method, None, best, cost, peak_cost, upkeep(setting, weights), tuple(candidates), weights)
     listed = [(order, Candidate(named(order), model.cost(order), peak.cost(order))) for order in global_orders(peak, method)]
-    listed.sort(key=lambda pair: pair[1].peak_cost)
+    listed.sort(key=lambda pair: rounded(pair[1].peak_cost))
     chosen, first = listed[0]
     best = {names[i]: named(model.local(i, chosen)) for i in range(count)}
     considered = tuple(one for _, one in listed)

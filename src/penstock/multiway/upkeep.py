@@ -7,8 +7,8 @@ A round is every `expire` ticks, or every arrival. So expiring often is dear whe
 expire.
 
 The weights: Golab finds the best interval for four equal windows (rate 1, window 100, 50 values) at about 4, 15 and 30 ticks with 2, 10 and
-30 buckets. With 28 (100 + tau / 2) / b comparisons and 4 b · touch / tau for rounds, the best tau is b · sqrt(touch / 3.5): `touch` would be
-14, 8 and 3.5; their geometric mean is 7.3. The others hardly bear on any choice; they are set to one step each.
+30 buckets. With 28 (100 + tau / 2) / b comparisons and 4 b · touch / tau for rounds, the best tau is b · sqrt(touch / 3.5): `touch` would
+be 14, 8 and 3.5; their geometric mean is 7.3. The others hardly bear on any choice; they are set to one step each.
 """
 
 from __future__ import annotations
