@@ -74,7 +74,9 @@ def plan_of(setting: Setting, *, method: str = "auto", per_stream: bool = False,
     def named(order: Order) -> tuple[str, ...]:
         return tuple(names[i] for i in order)
 
-    if (per_stream and setting.strategy != "naive") or setting.strategy == "general":
+    if per_stream and setting.strategy == "naive":
+        raise PenstockError("per_stream goes with the strategies eager, lazy and general, got it with naive, which has one order for all")
+    if per_stream or setting.strategy == "general":
         candidates = []
         orders = {}
         for origin in range(count):
