@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import FormatOption, number, print_json, print_table, wants_json
+from penstock.cli.output import Bar, FormatOption, number, print_json, print_table, wants_json
 from penstock.core.errors import PenstockError, choose
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def order(
 
     from penstock.multiway.order import order_joins
 
-    plan = order_joins(streams, selectivity=selectivity, **arguments)
+    with Bar(1, f"ordering {len(streams)} streams") as bar:
+        plan = order_joins(streams, selectivity=selectivity, **arguments)
+        bar.advance()
     if as_json:
         print_json(summary(plan))
         return

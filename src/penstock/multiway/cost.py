@@ -189,7 +189,8 @@ class CostModel:
     def visits(self, origin: int, before: int, stream: int) -> float:
         """Tuples that the loop over `stream` visits for each combination that comes out of the loops `before`."""
         setting = self.setting
-        buckets = min(float(setting.streams[stream].buckets), self.fineness(stream, before))
+        most = setting.streams[stream].buckets
+        buckets = min(float(most), self.fineness(stream, before)) if most > 1 else 1.0
         if stream != origin:
             return (self._seen if before >> origin & 1 else self.held)[stream] / buckets
         if setting.tau is None:
