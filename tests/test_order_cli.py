@@ -108,6 +108,12 @@ def test_a_join_graph_with_columns_and_selectivities(capsys, tmp_path):
     assert "carried: R (a); S (a, b); T (b, c)" in order(capsys, str(file))
 
 
+def test_the_cost_of_waiting_is_drawn(capsys, tmp_path):
+    order(capsys, str(SAMPLE), "--plot", str(tmp_path / "waiting.svg"))
+    text = (tmp_path / "waiting.svg").read_text(encoding="utf-8")
+    assert all(words in text for words in ("What it costs to let arrivals wait", "naive", "lazy", "general", "eager"))
+
+
 # -------------------------------------------------------------------------------------------------------- what it refuses
 
 
@@ -190,6 +196,7 @@ def test_every_mistake_of_a_file_is_named_together(capsys, tmp_path):
         (["--buckets", "0"], "--buckets must be a whole number >= 1, got '0'"),
         (["--buckets", "9", "--memory", "1 MB"], "buckets and memory are two limits of the same"),
         (["--strategy", "naive", "--per-stream"], "per_stream goes with the strategies eager, lazy and general"),
+        (["--plot", "waiting.gif"], "--plot must be a file that ends in .png, .svg, .html, got 'waiting.gif'"),
         (["--format", "xml"], "--format must be one of table, json, got 'xml'"),
     ],
 )
