@@ -151,7 +151,7 @@ def summary(plan: JoinPlan) -> dict[str, Any]:
     costs = [one.cost for one in plan.candidates]
     return {
         "strategy": setting.strategy, "tau": setting.tau, "expire": setting.expire, "method": plan.method, "order": plan.order,
-        "orders": dict(plan.orders), "cost": plan.cost, "peak_cost": plan.peak_cost, "costs": plan.costs,
+        "orders": dict(plan.orders), "cost": plan.cost, "peak_cost": plan.peak_cost, "costs": plan.costs, "fetched": plan.fetched,
         "insertion": plan.upkeep.insertion, "expiration": plan.upkeep.expiration, "buckets": plan.buckets, "columns": plan.columns,
         "n_candidates": len(costs), "mean_cost": plan.mean, "worst_cost": max(costs) if plan.order else None,
         "candidates": [{"order": one.order, "cost": one.cost, "origin": one.origin} for one in plan.candidates],

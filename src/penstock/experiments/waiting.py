@@ -69,7 +69,9 @@ def cost_by_interval(rows: list[dict[str, object]], eager: float, width: int = 5
         order=alt.Order("tau:Q"),
         tooltip=["strategy:N", "tau:Q", alt.Tooltip("comparisons:Q", format=",.0f"), alt.Tooltip("all:Q", format=",.0f")],
     )
-    axis = alt.Y("comparisons:Q", title="comparisons per tick", scale=alt.Scale(type="log", domain=domain), axis=alt.Axis(format="~s"))
+    axis = alt.Y(
+        "comparisons:Q", title="comparisons per tick", scale=alt.Scale(type="log", domain=domain, nice=False), axis=alt.Axis(format="~s")
+    )
     solid = base.mark_line().encode(y=axis, strokeWidth=alt.StrokeWidth("thick:Q", scale=None, legend=None))
     dashed = base.mark_line(strokeDash=[2, 4], strokeWidth=1.5).encode(y=alt.Y("all:Q"))
     across = alt.Chart(alt.InlineData(values=[{"eager": eager}])).encode(y=alt.Y("eager:Q"))

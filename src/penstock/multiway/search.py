@@ -47,9 +47,15 @@ def global_orders(model: CostModel, method: str) -> list[Order]:
     if method == "exhaustive":
         return list(permutations(range(count)))
     if method == "subsets":
-        return _once([_by_subsets(count, 0, model.added), *_spread(model, "heuristic")])
+        return _once([_by_subsets(count, 0, lambda before, stream: _next_of_all(model, before, stream)), *_spread(model, "heuristic")])
     spread = _spread(model, method)
-    return spread if method != "descent" else _once([*_descended(min(spread, key=model.cost), model.cost), *spread])
+    if method != "descent":
+        return spread
+
+    def rank(order: Order) -> float:
+        return work(model, order)
+
+    return _once([*_descended(min(spread, key=rank), rank), *spread])
 
 
 def local_orders(model: CostModel, origin: int, method: str) -> list[Order]:
@@ -60,7 +66,7 @@ def local_orders(model: CostModel, origin: int, method: str) -> list[Order]:
     if method == "exhaustive":
         return [(origin, *rest) for rest in permutations(others)] if first else list(permutations(range(count)))
     if method == "subsets":
-        found = _by_subsets(count, 1 << origin if first else 0, lambda before, stream: _nudged(model, origin, before, stream))
+        found = _by_subsets(count, 1 << origin if first else 0, lambda before, stream: _next(model, origin, before, stream))
         return [(origin, *found) if first else found]
     starts = _spread(model, method)
     if first:
@@ -70,10 +76,10 @@ def local_orders(model: CostModel, origin: int, method: str) -> list[Order]:
     if method != "descent":
         return listed
 
-    def cost(order: Order) -> float:
-        return model.cost_of(origin, order)
+    def rank(order: Order) -> float:
+        return work_of(model, origin, order)
 
-    return _once([*_descended(min(listed, key=cost), cost, 1 if first else 0), *listed])
+    return _once([*_descended(min(listed, key=rank), rank, 1 if first else 0), *listed])
 
 
 def _spread(model: CostModel, method: str) -> list[Order]:
@@ -99,9 +105,24 @@ def _moves(order: Order, fixed: int) -> Iterator[tuple[int, Order, int]]:
         yield from ((at, rest, to) for to in range(fixed, len(order)) if to != at)
 
 
-def _nudged(model: CostModel, origin: int, before: int, stream: int) -> float:
-    """The outermost loop is not counted, but of equals the one over the new tuples is to be taken."""
-    return model.step(origin, before, stream) if before or stream == origin else 1e-9
+def work(model: CostModel, order: Order) -> float:
+    """What a global order is ranked by: its comparisons, and the tuples that the outermost loops fetch."""
+    return model.cost(order) + model.fetched([model.local(i, order) for i in range(len(order))])
+
+
+def work_of(model: CostModel, origin: int, order: Order) -> float:
+    """The same for new tuples of one stream."""
+    return model.cost_of(origin, order) + model.outermost(origin, order[0])
+
+
+def _next(model: CostModel, origin: int, before: int, stream: int) -> float:
+    return model.step(origin, before, stream) if before else model.outermost(origin, stream)
+
+
+def _next_of_all(model: CostModel, before: int, stream: int) -> float:
+    if before or model.setting.origin_first:
+        return model.added(before, stream)
+    return sum(model.outermost(i, stream) for i in range(len(model.sizes)))
 
 
 def _once(orders: Iterable[Order]) -> list[Order]:
