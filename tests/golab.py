@@ -33,7 +33,7 @@ class Work:
 
     outputs: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     visits: int = 0
-    comparisons: int = 0
+    timely: int = 0
 
 
 def items(rows: Iterable[tuple[int, int, Mapping[str, Any]]]) -> list[Item]:
@@ -115,7 +115,7 @@ def run(
             pivot = bound[place] if level > place else u if level == place else None
             if check and pivot and not all(inside(v, pivot) for v in ([u] if level > place else [*bound, u])):
                 continue
-            work.comparisons += level > 0
+            work.timely += level > 0
             if u.values[column] is not None and (not bound or u.values[column] == bound[0].values[column]):
                 nest(origin, new, [*bound, u])
 

@@ -4,8 +4,9 @@ A combination is found once, at its newest member k. Loops outside of k's go ove
 tuples and drops combinations that had expired, or were not there yet, when k came (the timestamp check, without which Table 3's
 wrong rows appear); loops inside stop at the first tuple newer than k.
 
-What is counted. *Visits*: tuples looked at in any loop but the outermost, the stale ones that wait for lazy expiration included,
-and not the newer ones at which a loop stops. *Comparisons*: the visits that pass the timestamp check and so compare attributes.
+What is counted. *Comparisons*: tuples visited in any loop but the outermost, the stale ones that wait for lazy expiration
+included, but not the newer one at which a loop stops. *Timely*: those that pass the timestamp check. The cost model of cost.py
+counts the same (`counted="visited"` and `"compared"`).
 
 Differs from the paper: loops are positions in an array, not code, so that n is free; each loop checks every link to what is
 bound, so that predicates may differ from pair to pair (readings 27).
@@ -22,7 +23,7 @@ from penstock.multiway.links import Links, holds
 from penstock.multiway.plan import Plan
 from penstock.multiway.windows import OUT, Store, Tuples, drop_from, expire, insert, settle_down
 
-VISITS, COMPARISONS, BUCKETS, SWEPT, INSERTIONS, EXPIRATIONS, EVALUATIONS, OUTPUTS, PEAK = range(9)
+COMPARISONS, TIMELY, BUCKETS, SWEPT, INSERTIONS, EXPIRATIONS, EVALUATIONS, OUTPUTS, PEAK = range(9)
 """Positions in the counts."""
 POSITION, BATCH, ORIGIN, LEVEL, PIVOT, NEXT_EVALUATION, NEXT_EXPIRATION, LOGGED, PROBING = range(9)
 """Positions in the state between two calls."""
@@ -101,7 +102,7 @@ def _nest(
     place, last = plan.place[origin], streams - 1
     level, k, logged = state[LEVEL], state[PIVOT], state[LOGGED]
     now = tuples.instant[k] if k >= 0 else 0
-    visits, comparisons, buckets = 0, 0, 0
+    comparisons, timely, buckets = 0, 0, 0
     if level < 0:
         level = 0
         cursor[0] = _first(store, plan, origin, state[BATCH], state[POSITION], tuples)
@@ -121,7 +122,7 @@ def _nest(
         else:
             cursor[level] = store.nodes[u, 1 + plan.index[origin, level] - store.first[stream]]
         if level > 0:
-            visits += 1
+            comparisons += 1
         if level == place:
             k = u
             now = tuples.instant[k]
@@ -130,7 +131,7 @@ def _nest(
         elif level > place and store.nodes[u, OUT] <= now:
             continue
         if level > 0:
-            comparisons += 1
+            timely += 1
         if not _matches(links, plan, chosen, origin, level, stream, u):
             continue
         chosen[stream] = u
@@ -151,8 +152,8 @@ def _nest(
             for member in range(streams):
                 log[logged, 1 + member] = chosen[member]
             logged += 1
-    counts[VISITS] += visits
     counts[COMPARISONS] += comparisons
+    counts[TIMELY] += timely
     counts[BUCKETS] += buckets
     state[LEVEL], state[PIVOT], state[LOGGED] = level, k, logged
     return not full

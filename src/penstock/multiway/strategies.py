@@ -24,7 +24,6 @@ import numpy as np
 from penstock.core.engine import Keep
 from penstock.core.errors import PenstockError, choose
 from penstock.core.fast import check_order
-from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun
 from penstock.core.trace import Trace, check_trace
@@ -59,8 +58,8 @@ STRATEGIES = {
 class StrategyRun(JoinRun):
     """A run of one of Golab's algorithms: `policy` is its name, and the counts say what it cost."""
 
-    visits: int = 0  # tuples looked at in loops but the outermost, stale ones included
-    comparisons: int = 0  # those of them that were in their window, so that attributes were compared
+    comparisons: int = 0  # tuples visited in any loop but the outermost, stale ones included: what the cost model counts
+    timely: int = 0  # those of them that were in their windows when the new tuple came
     bucket_visits: int = 0  # lists and buckets opened by loops
     expiry_visits: int = 0  # lists and buckets looked at by expiration
     insertions: int = 0
@@ -99,7 +98,7 @@ def run_strategy(
     kind = STRATEGIES[choose("strategy", strategy, STRATEGIES)]
     problem = Problem.of(
         trace.streams, window=window, memory=len(trace) * trace.n_streams, objective=objective, start=start, switches=switches,
-        predicate="=" if is_graph(predicate) else predicate, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
+        predicate=predicate, cross=cross, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if strategy == "count" and any(w.kind != "rows" for w in problem.windows):
         raise PenstockError(f"strategy 'count' needs windows that count rows, such as rows:100, got {window!r}")
@@ -116,7 +115,7 @@ def run_strategy(
         keep=int(keep.outputs),
     )
     tuples = arrange(trace, problem.windows, instantly=problem.switch("varying-window") == "instant")
-    condition = read_condition(trace, predicate, tuples.row, cross=cross)
+    condition = read_condition(trace, problem, tuples.row)
     orders = read_orders(order, trace.streams, kind)
     machine = Machine(
         tuples, condition, terms, trace.importance if terms.objective else None,
@@ -159,7 +158,7 @@ def read_access(access: Any, streams: Sequence[str], condition: Condition) -> li
     if not condition.classes:
         raise PenstockError(f"access must be 'nested' where no columns must be equal, got {access!r}")
     if access == "hash":
-        return [max(condition.distinct)] * len(streams)
+        return [condition.distinct] * len(streams)
     if isinstance(access, Mapping):
         for name in access:
             choose("stream in access", name, streams)
@@ -231,8 +230,8 @@ def _told(machine: Machine, problem: Problem, strategy: str) -> StrategyRun:
         streams=problem.streams,
         seconds=machine.seconds,
         outputs=machine.outputs(),
-        visits=counts[probe.VISITS],
         comparisons=counts[probe.COMPARISONS],
+        timely=counts[probe.TIMELY],
         bucket_visits=counts[probe.BUCKETS],
         expiry_visits=counts[probe.SWEPT],
         insertions=counts[probe.INSERTIONS],
