@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import golab
 import penstock as ps
-from penstock.multiway.strategies import STRATEGIES, run_strategy
+from penstock.multiway.options import STRATEGIES
+from penstock.multiway.strategies import run_strategy
 from strategies import ANY_WINDOW, examples, specification
 
 OUTPUTS = ps.Keep(outputs=True)
@@ -41,7 +42,9 @@ def found(run: ps.JoinRun) -> list[tuple[int, tuple[int, ...]]]:
 @st.composite
 def rows_of(draw: st.DrawFn, n: int, *, keys: Any = NUMBERS) -> list[tuple[int, int, dict[str, Any]]]:
     """Few rows where streams are many: the definition looks at all combinations."""
-    value = st.fixed_dictionaries({"key": keys, "a": NUMBERS, "b": NUMBERS, "x": st.none() | st.sampled_from((0.0, 0.5, 1.0, 2.0)), "y": st.just(1.0)})
+    value = st.fixed_dictionaries(
+        {"key": keys, "a": NUMBERS, "b": NUMBERS, "x": st.none() | st.sampled_from((0.0, 0.5, 1.0, 2.0)), "y": st.just(1.0)}
+    )
     drawn = draw(st.lists(st.tuples(st.integers(0, n - 1), st.sampled_from((0, 0, 1, 1, 2, 6)), value), min_size=1, max_size=32 - 4 * n))
     times = accumulate(step for _, step, _ in drawn)
     return [(stream, time, values) for time, (stream, _, values) in zip(times, drawn, strict=True)]
@@ -88,7 +91,9 @@ def written(link: tuple[int, tuple[str, ...], Any, int, tuple[str, ...]]) -> str
     low, own, comparison, high, theirs = link
     if isinstance(comparison, str):
         return f"{NAMES[low]}.{own[0]} {comparison} {NAMES[high]}.{theirs[0]}"
-    sides = [f"{NAMES[s]}.({', '.join(names)})" if len(names) > 1 else f"{NAMES[s]}.{names[0]}" for s, names in ((low, own), (high, theirs))]
+    sides = [
+        f"{NAMES[s]}.({', '.join(names)})" if len(names) > 1 else f"{NAMES[s]}.{names[0]}" for s, names in ((low, own), (high, theirs))
+    ]
     return f"|{sides[0]} - {sides[1]}| <= {comparison[1]}"
 
 

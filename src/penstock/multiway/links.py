@@ -46,11 +46,14 @@ class Condition:
     rest: tuple[Link, ...]
     links: Links
     graph: Graph  # with a link between any two streams of a class
+    numbers: tuple[int, ...]  # the check of each link of the graph
 
     def checks(self, stream: int, bound: Iterable[int]) -> list[tuple[int, int]]:
         """What to check when a tuple of `stream` joins the bound ones: each a check and the stream to compare with."""
         order = list(bound)
-        met = [(~number, next((s for s in order if s in members), None)) for number, members in enumerate(self.classes) if stream in members]
+        met = [
+            (~number, next((s for s in order if s in members), None)) for number, members in enumerate(self.classes) if stream in members
+        ]
         found = [(check, other) for check, other in met if other is not None]
         for number, link in enumerate(self.rest):
             if stream in (link.low, link.high) and link.low + link.high - stream in order:
@@ -84,7 +87,11 @@ def read_condition(trace: Trace, problem: Problem, rows: Ints) -> Condition:
     classes, rest = _classes(graph)
     codes = [_codes(trace, members, graph)[rows] for members in classes]
     others = Graph(graph.streams, tuple(rest))
-    closed = [Link(low[0], high[0], low[1], high[1], _EQUAL) for members in classes for low, high in combinations(sorted(members.items()), 2)]
+    closed = [
+        (~number, Link(low, high, members[low], members[high], _EQUAL))
+        for number, members in enumerate(classes)
+        for low, high in combinations(sorted(members), 2)
+    ]
     links = Links(
         codes=np.stack(codes, axis=1) if codes else np.full((len(rows), 1), -1, dtype=np.int64),
         values=link_values(trace, others)[rows] if rest else np.zeros((len(rows), 1)),
@@ -93,7 +100,9 @@ def read_condition(trace: Trace, problem: Problem, rows: Ints) -> Condition:
         end=np.array([slot.stop for slot in others.slots] if rest else [], dtype=np.int64),
         epsilon=np.array([link.predicate.epsilon for link in rest], dtype=np.float64),
     )
-    return Condition(tuple(frozenset(members) for members in classes), tuple(rest), links, Graph(graph.streams, (*closed, *rest)))
+    closure = Graph(graph.streams, (*(link for _, link in closed), *rest))
+    numbers = (*(number for number, _ in closed), *range(len(rest)))
+    return Condition(tuple(frozenset(members) for members in classes), tuple(rest), links, closure, numbers)
 
 
 @inlined

@@ -13,17 +13,26 @@ from penstock.multiway.plan import Plan, indexes, make_plan, needs_lists
 from penstock.multiway.probe import LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, Terms, play
 from penstock.multiway.windows import Tuples, open_store
 
+CHUNK = 50_000  # rows between two reports of progress
 ROOM = 1 << 16  # outputs kept in the compiled loops before they are moved
 Progress = Callable[[int], object]
 
 
 class Machine:
-    """Plays tuples through nested loops; `counts` are those of probe.py."""
+    """Plays tuples through nested loops; `counts` are those of probe.py. `movable`: the loops may change on the way."""
 
     def __init__(
-        self, tuples: Tuples, condition: Condition, terms: Terms, importance: Floats | None, *, buckets: Sequence[int], exact: bool, orders: Sequence[Sequence[int]],
+        self,
+        tuples: Tuples,
+        condition: Condition,
+        terms: Terms,
+        importance: Floats | None,
+        *,
+        buckets: Sequence[int],
+        exact: bool,
+        orders: Sequence[Sequence[int]],
         movable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         n = len(orders)
         self.tuples, self.condition, self.terms, self.exact = tuples, condition, terms, exact
         self.indexes = indexes(condition, buckets, plain=movable or needs_lists(condition, orders))
@@ -47,6 +56,14 @@ class Machine:
         """Go on by other nested loops."""
         self.plan = self._plan(orders)
 
+    def play_all(self, progress: Progress | None = None) -> None:
+        """Take all rows."""
+        for begin in range(0, len(self.tuples.row), CHUNK):
+            end = min(begin + CHUNK, len(self.tuples.row))
+            self.play(end)
+            if progress:
+                progress(end - begin)
+
     def play(self, until: int) -> None:
         """Take the rows before `until`."""
         began = perf_counter()
@@ -66,9 +83,11 @@ class Machine:
             return None
         self._move()
         found = np.concatenate(self._parts)
-        found[:, 1:] = self.tuples.row[found[:, 1:]]
+        if (np.diff(self.tuples.row) < 0).any():  # the rows had to be sorted by time
+            found[:, 1:] = self.tuples.row[found[:, 1:]]
         return found
 
     def _move(self) -> None:
-        self._parts.append(self._log[: self._state[LOGGED]].copy())
+        self._parts.append(self._log[: self._state[LOGGED]])
+        self._log = np.empty_like(self._log)
         self._state[LOGGED] = 0

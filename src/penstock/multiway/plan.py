@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 
     order: Ints  # the stream of each loop
     place: Ints  # by origin: the level of its own loop
-    index: Ints  # which index is scanned
+    scan: Ints  # which index is scanned
     source: Ints  # the bound stream whose code chooses the bucket, or -1
     begin: Ints  # the first of its checks
     end: Ints
@@ -55,7 +55,7 @@ def make_plan(condition: Condition, orders: Sequence[Sequence[int]], store: Sequ
     Scans go through the first hash index whose value is bound; where none is, through the list of the whole window.
     """
     n = len(orders)
-    index, source = np.zeros((n, n), dtype=np.int64), np.full((n, n), -1, dtype=np.int64)
+    scan, source = np.zeros((n, n), dtype=np.int64), np.full((n, n), -1, dtype=np.int64)
     begin, end = np.zeros((n, n), dtype=np.int64), np.zeros((n, n), dtype=np.int64)
     checks: list[tuple[int, int]] = []
     for origin, order in enumerate(orders):
@@ -64,18 +64,18 @@ def make_plan(condition: Condition, orders: Sequence[Sequence[int]], store: Sequ
             mine = {column: at for at, (s, column, _) in enumerate(store) if s == stream}
             hashed = next(((check, other) for check, other in wanted if check < 0 and ~check in mine), None)
             if hashed:
-                index[origin, level], source[origin, level] = mine[~hashed[0]], hashed[1]
+                scan[origin, level], source[origin, level] = mine[~hashed[0]], hashed[1]
                 if exact:
                     wanted.remove(hashed)
             else:
-                index[origin, level] = mine.get(-1, min(mine.values()))
+                scan[origin, level] = mine.get(-1, min(mine.values()))
             begin[origin, level] = len(checks)
             checks += wanted
             end[origin, level] = len(checks)
     return Plan(
         order=np.array(orders, dtype=np.int64),
         place=np.array([list(order).index(origin) for origin, order in enumerate(orders)], dtype=np.int64),
-        index=index,
+        scan=scan,
         source=source,
         begin=begin,
         end=end,

@@ -109,18 +109,34 @@ def _nest(
         chosen[plan.order[origin, 0]] = -1
     full = False
     while level >= 0:
-        if logged == len(log) and terms.keep:
-            full = True
-            break
         u = cursor[level]
+        stream = plan.order[origin, level]
+        link = 1 + plan.scan[origin, level] - store.first[stream]
+        if level == last and level > place:  # most visits are here
+            while u >= 0 and u <= k:
+                if terms.keep and logged == len(log):
+                    full = True
+                    break
+                comparisons += 1
+                if store.nodes[u, OUT] > now:
+                    timely += 1
+                    if _matches(links, plan, chosen, origin, level, stream, u):
+                        chosen[stream] = u
+                        _emit(tuples, terms, importance, chosen, k, counts, value, log, logged)
+                        logged += terms.keep
+                u = store.nodes[u, link]
+            cursor[level] = u
+            if full:
+                break
+            level -= 1
+            continue
         if u < 0 or (level > place and u > k):
             level -= 1
             continue
-        stream = plan.order[origin, level]
-        if level == 0 and place == 0:
-            cursor[0] = _next_new(tuples, origin, u + 1, state[POSITION])
-        else:
-            cursor[level] = store.nodes[u, 1 + plan.index[origin, level] - store.first[stream]]
+        if terms.keep and logged == len(log):
+            full = True
+            break
+        cursor[level] = _next_new(tuples, origin, u + 1, state[POSITION]) if level == 0 and place == 0 else store.nodes[u, link]
         if level > 0:
             comparisons += 1
         if level == place:
@@ -139,19 +155,9 @@ def _nest(
             level += 1
             buckets += 1
             cursor[level] = _open(store, links, plan, terms, chosen, counts, origin, level, now)
-            continue
-        if tuples.time[k] >= terms.start:
-            counts[OUTPUTS] += 1
-            if terms.objective > 0:
-                folded = start(terms.objective)
-                for member in range(streams):
-                    folded = fold(terms.objective, folded, importance[chosen[member]])
-                value[0] += finish(terms.objective, folded, streams)
-        if terms.keep:
-            log[logged, 0] = tuples.time[k]
-            for member in range(streams):
-                log[logged, 1 + member] = chosen[member]
-            logged += 1
+        else:
+            _emit(tuples, terms, importance, chosen, k, counts, value, log, logged)
+            logged += terms.keep
     counts[COMPARISONS] += comparisons
     counts[TIMELY] += timely
     counts[BUCKETS] += buckets
@@ -160,11 +166,30 @@ def _nest(
 
 
 @inlined
+def _emit(
+    tuples: Tuples, terms: Terms, importance: Floats, chosen: Ints, k: int, counts: Ints, value: Floats, log: Ints, logged: int
+) -> None:
+    """Count the chosen combination, and write it down if wanted."""
+    streams = len(chosen)
+    if tuples.time[k] >= terms.start:
+        counts[OUTPUTS] += 1
+        if terms.objective > 0:
+            folded = start(terms.objective)
+            for member in range(streams):
+                folded = fold(terms.objective, folded, importance[chosen[member]])
+            value[0] += finish(terms.objective, folded, streams)
+    if terms.keep:
+        log[logged, 0] = tuples.time[k]
+        for member in range(streams):
+            log[logged, 1 + member] = chosen[member]
+
+
+@inlined
 def _first(store: Store, plan: Plan, origin: int, batch: int, end: int, tuples: Tuples) -> int:
     """Where the outermost loop begins."""
     if plan.place[origin] == 0:
         return _next_new(tuples, origin, batch, end)
-    return store.head[store.base[plan.index[origin, 0]]]
+    return store.head[store.base[plan.scan[origin, 0]]]
 
 
 @inlined
@@ -179,7 +204,7 @@ def _next_new(tuples: Tuples, origin: int, begin: int, end: int) -> int:
 @inlined
 def _open(store: Store, links: Links, plan: Plan, terms: Terms, chosen: Ints, counts: Ints, origin: int, level: int, now: int) -> int:
     """Where an inner loop begins: at the head of a list or bucket, or at its first new tuple."""
-    index = plan.index[origin, level]
+    index = plan.scan[origin, level]
     at = store.base[index]
     if plan.source[origin, level] >= 0:
         code = links.codes[chosen[plan.source[origin, level]], store.column[index]]

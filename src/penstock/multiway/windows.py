@@ -66,11 +66,20 @@ def arrange(trace: Trace, windows: Sequence[Window], *, instantly: bool = False)
     out[expiry == NEVER] = NEVER
     for number, window in enumerate(windows):
         if window.kind == "rows":
-            mine = np.flatnonzero(stream == number)
-            follower = np.full(len(mine), NEVER, dtype=np.int64)
-            follower[: -window.length] = instant[mine][window.length :]
-            out[mine] = np.maximum(follower, instant[mine] + 1)  # tuples of one instant always meet
+            mine = stream == number
+            out[mine] = np.maximum(followers(instant[mine], window.length), instant[mine] + 1)  # tuples of one instant always meet
     return Tuples(order, stream, time, instant, out)
+
+
+def followers(instant: Ints, length: int) -> Ints:
+    """The instants at which the tuples of one stream have been followed by `length` others.
+
+    >>> followers(np.array([0, 0, 1, 4]), 2).tolist() == [1, 4, NEVER, NEVER]
+    True
+    """
+    found = np.full(len(instant), NEVER, dtype=np.int64)
+    found[:-length] = instant[length:]
+    return found
 
 
 def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int, int]]) -> Store:
@@ -81,15 +90,10 @@ def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int,
     lists = int(np.bincount(stream, minlength=n_streams).max())
     nodes = np.full((len(tuples.row), 1 + lists), -1, dtype=np.int64)
     nodes[:, OUT] = tuples.out
-    ends = [np.full(int(base[-1]), -1, dtype=np.int64) for _ in range(3)]
-    return Store(
-        nodes,
-        *ends,
-        first=np.searchsorted(stream, np.arange(n_streams + 1)),
-        column=np.array([index[1] for index in indexes], dtype=np.int64),
-        buckets=buckets,
-        base=base[:-1].copy(),
-    )
+    head, tail, fresh = np.full((3, int(base[-1])), -1, dtype=np.int64)
+    first = np.searchsorted(stream, np.arange(n_streams + 1))
+    column = np.array([index[1] for index in indexes], dtype=np.int64)
+    return Store(nodes, head, tail, fresh, first, column, buckets, base[:-1].copy())
 
 
 @inlined
