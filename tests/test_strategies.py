@@ -133,6 +133,7 @@ def test_steps_are_those_of_the_printed_algorithms(data):
     rows = data.draw(rows_of(n, keys=st.integers(0, 3)))
     lengths = data.draw(st.lists(st.sampled_from((1, 2, 4, 8, 16)), min_size=n, max_size=n))
     options = data.draw(ways(n, hashed=True))
+    options["order"] = options["order"] or list(NAMES[:n])
     trace = make_trace(rows, n)
     run = run_strategy(trace, window=dict(zip(NAMES[:n], lengths, strict=True)), keep=OUTPUTS, **options)
     work = golab.run(
@@ -152,8 +153,7 @@ def ranked(rows):
 
 def nests(options, n):
     names = NAMES[:n]
-    given_order = options["order"] or list(names)
-    orders = [given_order[name] if isinstance(given_order, dict) else given_order for name in names]
+    orders = [options["order"][name] if isinstance(options["order"], dict) else options["order"] for name in names]
     positions = [[names.index(name) for name in order] for order in orders]
     if options["strategy"] in ("eager", "lazy"):
         positions = [[i, *(s for s in order if s != i)] for i, order in enumerate(positions)]
