@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import FormatOption, number, print_json, print_table, wants_json
+from penstock.cli.output import (
+    PICTURES,
+    Bar,
+    Files,
+    FormatOption,
+    check_different,
+    check_target,
+    number,
+    print_json,
+    print_table,
+    wants_json,
+)
 from penstock.core.errors import PenstockError, choose
 
 if TYPE_CHECKING:
@@ -43,10 +54,13 @@ def order(
     per_stream: Annotated[bool, typer.Option("--per-stream", help="An order for each arriving stream, instead of one for all.")] = False,
     heuristic: Annotated[bool, typer.Option("--heuristic", help="Golab's heuristic, instead of all orders.")] = False,
     every: Annotated[bool, typer.Option("--all", help=f"Show every order that was considered, not {_SHOWN}.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the cost of every strategy against tau (png, svg, html).")] = None,
     form: FormatOption = "table",
 ) -> None:
     """Find the cheapest order to join streams in: the candidates with their costs, and the plan as a tree."""
     as_json = wants_json(form)
+    check_target("--plot", plot, PICTURES)
+    check_different({"STREAMS.toml": file, "--plot": plot})
     told: dict[str, Any] = {"strategy": strategy, "memory": memory, "method": "heuristic" if heuristic else None}
     told |= {"tau": _ticks(tau, "--tau"), "expire": _ticks(expire, "--expire"), "per_stream": per_stream or None}
     if buckets is not None:
@@ -62,7 +76,11 @@ def order(
 
     from penstock.multiway.order import order_joins
 
-    plan = order_joins(streams, selectivity=selectivity, **arguments)
+    with Bar(1, f"ordering {len(streams)} streams") as bar:
+        plan = order_joins(streams, selectivity=selectivity, **arguments)
+        bar.advance()
+    if plot is not None:
+        _draw(plan, plot)
     if as_json:
         print_json(summary(plan))
         return
@@ -133,11 +151,26 @@ def summary(plan: JoinPlan) -> dict[str, Any]:
     costs = [one.cost for one in plan.candidates]
     return {
         "strategy": setting.strategy, "tau": setting.tau, "expire": setting.expire, "method": plan.method, "order": plan.order,
-        "orders": dict(plan.orders), "cost": plan.cost, "peak_cost": plan.peak_cost, "costs": plan.costs,
+        "orders": dict(plan.orders), "cost": plan.cost, "peak_cost": plan.peak_cost, "costs": plan.costs, "fetched": plan.fetched,
         "insertion": plan.upkeep.insertion, "expiration": plan.upkeep.expiration, "buckets": plan.buckets, "columns": plan.columns,
         "n_candidates": len(costs), "mean_cost": plan.mean, "worst_cost": max(costs) if plan.order else None,
         "candidates": [{"order": one.order, "cost": one.cost, "origin": one.origin} for one in plan.candidates],
     }  # fmt: skip
+
+
+def _draw(plan: JoinPlan, file: Path) -> None:
+    from dataclasses import replace
+
+    from penstock.experiments import figures
+    from penstock.experiments.waiting import cost_by_interval, costs_by_interval, intervals
+    from penstock.multiway.order import plan_of
+
+    taus = intervals(plan.setting)
+    eager = plan_of(replace(plan.setting, strategy="eager", tau=None, expire=None), method="auto")
+    with Bar(3 * len(taus), "costing intervals") as bar:
+        rows = costs_by_interval(plan.setting, taus, weights=plan.weights, progress=bar.advance)
+    with Files() as files:
+        figures.save(cost_by_interval(rows, eager.cost), files.new(file))
 
 
 def _print(plan: JoinPlan, *, every: bool) -> None:

@@ -1,7 +1,8 @@
 """What a join order costs: comparisons per tick, of Golab's four algorithms, for any order, with or without hash indexes (Golab 4.2, 5).
 
 A comparison is one tuple visited in a loop over a window, or over a bucket of it. The outermost loop compares with nothing and is not
-counted. With x combinations that reach the loop over window j, per tick, it makes
+counted (what it takes from a window is `fetched`, and is added when orders are ranked). With x combinations that reach the loop over window
+j, per tick, it makes
 
     x · visited_j / buckets_j       comparisons, and     x · size_j · selectivity     combinations go on
 
@@ -135,6 +136,7 @@ class CostModel:
         self._indexes = [(one.index,) if one.index else equality_columns(setting.graph, i) for i, one in enumerate(streams)]
         self.step = cache(self._step)
         self.added = cache(self._added)
+        self.outermost = cache(self._outermost)
 
     def cost(self, order: Sequence[int]) -> float:
         """Comparisons per tick of a global order (positions of streams)."""
@@ -151,6 +153,14 @@ class CostModel:
             total += self.step(origin, before, stream)
             before |= 1 << stream
         return total
+
+    def fetched(self, orders: Sequence[Sequence[int]]) -> float:
+        """Tuples per tick that the outermost loops take from windows, with an order for each stream; they are compared with nothing."""
+        return sum(self.outermost(i, order[0]) for i, order in enumerate(orders))
+
+    def _outermost(self, origin: int, stream: int) -> float:
+        """Of one origin; new tuples are at hand."""
+        return 0.0 if stream == origin else self.reaching(origin, 0) * self.held[stream]
 
     def local(self, origin: int, order: Sequence[int]) -> tuple[int, ...]:
         """The loops for new tuples of a stream when the global order is this one (Golab, Table 4)."""
@@ -189,7 +199,8 @@ class CostModel:
     def visits(self, origin: int, before: int, stream: int) -> float:
         """Tuples that the loop over `stream` visits for each combination that comes out of the loops `before`."""
         setting = self.setting
-        buckets = min(float(setting.streams[stream].buckets), self.fineness(stream, before))
+        most = setting.streams[stream].buckets
+        buckets = min(float(most), self.fineness(stream, before)) if most > 1 else 1.0
         if stream != origin:
             return (self._seen if before >> origin & 1 else self.held)[stream] / buckets
         if setting.tau is None:

@@ -20,7 +20,7 @@ from typing import Any
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting, rounded
-from penstock.multiway.search import Order, chosen_method, global_orders
+from penstock.multiway.search import Order, chosen_method, global_orders, work
 from penstock.multiway.upkeep import Weights, rounds, upkeep
 
 BUCKET_BYTES = 16
@@ -111,7 +111,7 @@ def _in_turns(setting: Setting, total: int, weights: Weights) -> Split:
     best: Split | None = None
     model = scanned = CostModel(with_buckets(setting, [1] * count))
     while True:
-        windows = _Windows(scanned, min(global_orders(model, method), key=model.cost), total, weights)
+        windows = _Windows(scanned, min(global_orders(model, method), key=lambda order: work(model, order)), total, weights)
         found = windows.split(windows.worth_it)
         if found is None or (best is not None and found[0] >= best[0]):
             return best or (windows.whole([1] * count), (1,) * count, windows.order)

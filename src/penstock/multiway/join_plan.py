@@ -53,6 +53,12 @@ class JoinPlan:
         return {name: self._model.cost_of(i, [names.index(one) for one in self.orders[name]]) for i, name in enumerate(names)}
 
     @property
+    def fetched(self) -> float:
+        """Tuples per tick that the outermost loops take from windows, where they do not begin with the new tuples."""
+        names = self.setting.names
+        return self._model.fetched([[names.index(one) for one in self.orders[name]] for name in names])
+
+    @property
     def buckets(self) -> dict[str, int]:
         """Of each window; 1 is no index."""
         return {one.name: one.buckets for one in self.setting.streams}
@@ -120,6 +126,8 @@ class JoinPlan:
     def notes(self) -> list[str]:
         """What else there is to know of the plan, a line each."""
         said = [f"insertion {_figure(self.upkeep.insertion)} and expiration {_figure(self.upkeep.expiration)}, in comparisons per tick"]
+        if self.fetched:
+            said.append(f"outermost loops fetch {_figure(self.fetched)} tuples per tick: no comparisons, but orders rank by them too")
         if any(one.volatility for one in self.setting.streams):
             said.append(f"at its peak {_figure(self.peak_cost)} comparisons per tick: that is what the order is chosen by")
         if self.columns is not None:

@@ -45,19 +45,25 @@ class Matching:
             # Several links of one pair were observed together; the first of them takes the whole correction.
             self._by_link[links[0]] = share / expected if expected else share
         self._by_ends = {frozenset(_ends(link)): chance for link, chance in self._by_link.items() if link.predicate.is_equality}
+        self._equalities = [_ends(link) for link in graph.links if link.predicate.is_equality]
+        self._others = [link for link in graph.links if not link.predicate.is_equality]
+        self._probes: list[list[tuple[int, str, float]]] = [[] for _ in streams]
+        for low, high in self._equalities:
+            chance = self._by_ends[frozenset((low, high))]
+            self._probes[low[0]].append((high[0], low[1], chance))
+            self._probes[high[0]].append((low[0], high[1], chance))
         self.probability = cache(self._probability)
 
     def _probability(self, members: int) -> float:
         """Of a match, for the set of streams whose bits are set."""
         chance = 1.0
         classes: dict[Node, set[Node]] = {}
-        for link in self.graph.links:
-            if not (members >> link.low & 1 and members >> link.high & 1):
-                continue
-            if not link.predicate.is_equality:
+        for link in self._others:
+            if members >> link.low & 1 and members >> link.high & 1:
                 chance *= self._by_link[link]
+        for low, high in self._equalities:
+            if not (members >> low[0] & 1 and members >> high[0] & 1) or high in classes.get(low, ()):
                 continue
-            low, high = _ends(link)
             joined = classes.get(low, {low}) | classes.get(high, {high})
             for node in joined:
                 classes[node] = joined
@@ -83,11 +89,9 @@ class Matching:
     def fineness(self, stream: int, columns: tuple[str, ...], before: int) -> float:
         """Into how many parts a probe by those before can cut a window by an index on one of the columns; 1 where none is probed."""
         linked: dict[str, float] = {}
-        for link, chance in self._by_link.items():
-            if link.predicate.is_equality and stream in (link.low, link.high) and before >> (link.low + link.high - stream) & 1:
-                column = link.columns_of(stream)[0]
-                if column in columns:
-                    linked[column] = max(chance, linked.get(column, 1e-300))
+        for other, column, chance in self._probes[stream]:
+            if before >> other & 1 and column in columns:
+                linked[column] = max(chance, linked.get(column, 1e-300))
         return 1 / min(linked.values()) if linked else 1.0
 
     def pairs(self) -> dict[tuple[str, str], float]:

@@ -11,7 +11,7 @@ from penstock.multiway.cost import CostModel, Setting, rounded
 from penstock.multiway.index import affordable, allocate, with_buckets
 from penstock.multiway.join_plan import Candidate, JoinPlan
 from penstock.multiway.project import project
-from penstock.multiway.search import Order, chosen_method, global_orders, local_orders
+from penstock.multiway.search import Order, chosen_method, global_orders, local_orders, work, work_of
 from penstock.multiway.upkeep import Weights, upkeep
 
 
@@ -74,24 +74,21 @@ def plan_of(setting: Setting, *, method: str = "auto", per_stream: bool = False,
     def named(order: Order) -> tuple[str, ...]:
         return tuple(names[i] for i in order)
 
-    if (per_stream and setting.strategy != "naive") or setting.strategy == "general":
+    if per_stream and setting.strategy == "naive":
+        raise PenstockError("per_stream goes with the strategies eager, lazy and general, got it with naive, which has one order for all")
+    if per_stream or setting.strategy == "general":
         candidates = []
         orders = {}
         for origin in range(count):
-            found = [
-                Candidate(named(order), model.cost_of(origin, order), peak.cost_of(origin, order), names[origin])
-                for order in local_orders(peak, origin, method)
-            ]
-            # Of equals, the one that has the new tuples further out: the outermost loop is not counted, but is not free.
-            found.sort(key=lambda one: (rounded(one.peak_cost), one.order.index(names[origin])))
+            ranked = sorted(local_orders(peak, origin, method), key=lambda order: rounded(work_of(peak, origin, order)))
+            found = [Candidate(named(order), model.cost_of(origin, order), peak.cost_of(origin, order), names[origin]) for order in ranked]
             candidates += found
             orders[names[origin]] = found[0]
         best = {origin: one.order for origin, one in orders.items()}
         cost, peak_cost = sum(one.cost for one in orders.values()), sum(one.peak_cost for one in orders.values())
         return JoinPlan(setting, method, None, best, cost, peak_cost, upkeep(setting, weights), tuple(candidates), weights)
-    listed = [(order, Candidate(named(order), model.cost(order), peak.cost(order))) for order in global_orders(peak, method)]
-    listed.sort(key=lambda pair: rounded(pair[1].peak_cost))
-    chosen, first = listed[0]
-    best = {names[i]: named(model.local(i, chosen)) for i in range(count)}
-    considered = tuple(one for _, one in listed)
+    ranked = sorted(global_orders(peak, method), key=lambda order: rounded(work(peak, order)))
+    considered = tuple(Candidate(named(order), model.cost(order), peak.cost(order)) for order in ranked)
+    first = considered[0]
+    best = {names[i]: named(model.local(i, ranked[0])) for i in range(count)}
     return JoinPlan(setting, method, first.order, best, first.cost, first.peak_cost, upkeep(setting, weights), considered, weights)

@@ -49,7 +49,8 @@ class WindowStats:
             raise PenstockError(f"name of a stream must be a text, got {self.name!r}")
         for field, least, open_end in (("rate", 0, True), ("predicate_cost", 0, True), ("volatility", 0, False)):
             _number(f"{field} of {self.name}", getattr(self, field), least, open_end)
-        _number(f"window of {self.name}", self.length, 0, True, 'ticks, or "rows:100"')
+        if not self.length > 0:
+            raise PenstockError(f'window of {self.name} must be a number of ticks above 0, or "rows:100", got {self.window!r}')
         for field in ("distinct", "bytes"):
             given = getattr(self, field)
             for column, value in given.items() if isinstance(given, Mapping) else ((None, given),):
@@ -67,10 +68,11 @@ class WindowStats:
     @property
     def length(self) -> float:
         """Of the window, in ticks or rows."""
-        if not isinstance(self.window, str):
-            return self.window
-        kind, _, number = self.window.partition(":")
-        return float(number) if kind == "rows" and number.strip().isdigit() else math.nan
+        kind, _, rows = self.window.partition(":") if isinstance(self.window, str) else ("", "", "")
+        if kind == "rows" and rows.strip().isdecimal():
+            return float(rows)
+        right = isinstance(self.window, int | float) and not isinstance(self.window, bool) and math.isfinite(self.window)
+        return float(self.window) if right else math.nan
 
     @property
     def size(self) -> float:
@@ -97,10 +99,10 @@ class WindowStats:
         return replace(self, rate=self.rate * (1 + self.volatility))
 
 
-def _number(what: str, value: Any, least: float, above: bool, unit: str = "") -> None:
+def _number(what: str, value: Any, least: float, above: bool) -> None:
     right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not right or value < least or (above and value == least):
-        raise PenstockError(f"{what} must be a number {'above' if above else 'from'} {least}{unit and ' of ' + unit}, got {value!r}")
+        raise PenstockError(f"{what} must be a number {'above' if above else 'from'} {least}, got {value!r}")
 
 
 def read_streams(given: Any) -> tuple[WindowStats, ...]:
@@ -155,8 +157,6 @@ def read_graph(on: Any, streams: tuple[WindowStats, ...], *, cross: bool = False
         column = on or KEY
         every = [(i, j) for j in range(len(names)) for i in range(j)]
         graph = Graph(names, tuple(Link(i, j, (column,), (column,), Predicate("=")) for i, j in every))
-        if on is None:
-            return graph
     else:
         graph = Graph.parse(on, names, cross=cross)
         if graph.streams != names:
