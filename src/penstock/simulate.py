@@ -10,6 +10,8 @@ from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
 from penstock.core.trace import Trace, check_trace
+from penstock.multiway.exact import exact_join
+from penstock.multiway.strategies import run_strategy
 from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
 from penstock.policies.opt import Opt
@@ -72,12 +74,22 @@ def simulate(
     return record(problem, chosen, source, batch, keep, stepwise=stepwise, progress=progress)
 
 
-def exact(trace: Trace, *, window: Any, **options: Any) -> JoinRun:
+def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: Any) -> JoinRun:
     """The exact result: the same join with memory for everything, whatever the order of arrival.
+
+    With `strategy` one of Golab's algorithms does it and counts its steps (`penstock.multiway.strategies`).
 
     >>> exact(Trace.from_streams(R="aa", S="aa"), window=1).n_output
     2
+    >>> exact(Trace.from_streams(R="aa", S="aa"), window=1, strategy="eager").comparisons
+    2
     """
+    if strategy is not None:
+        return run_strategy(trace, window=window, strategy=strategy, **options)
+    check_trace(trace)
+    joined = exact_join(trace, window, options)
+    if joined is not None:
+        return joined
     if trace.n_backwards and "clock" not in options:
         options |= {"clock": "streams", "lateness": int(trace.time.max() - trace.time.min())}
     memory = len(trace) * trace.n_streams  # ample for fixed allocation too

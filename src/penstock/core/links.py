@@ -32,7 +32,7 @@ def link_values(trace: Trace, graph: Graph) -> Floats:
         streams = (link.low, link.high)
         rows = np.concatenate([np.flatnonzero(trace.stream == stream) for stream in streams])
         for slot, names in enumerate(zip(link.low_columns, link.high_columns, strict=True), slots.start):
-            column = _gathered(trace, streams, names, what)
+            column = gathered(trace, streams, names, what)
             values[rows, slot] = _numbers(column, what) if link.predicate.takes_numbers else _numbered(column)
     return values
 
@@ -50,7 +50,7 @@ def shared_keys(trace: Trace, graph: Graph) -> Ints:
     streams = range(trace.n_streams)
     rows = np.concatenate([np.flatnonzero(trace.stream == stream) for stream in streams])
     what = ", ".join(link.text(graph.streams) for link in graph.links)
-    columns = [_gathered(trace, streams, names, what) for names in zip(*graph.shared_key, strict=True)]
+    columns = [gathered(trace, streams, names, what) for names in zip(*graph.shared_key, strict=True)]
     return number_keys([column.take(pa.array(np.argsort(rows))) for column in columns])
 
 
@@ -65,7 +65,7 @@ def on_key(trace: Trace, graph: Graph) -> bool:
     return shared is not None and all(names == shared[0] for names in shared) and sorted(shared[0]) == sorted(trace.key_columns)
 
 
-def _gathered(trace: Trace, streams: Sequence[int], names: Sequence[str], what: str) -> pa.Array:
+def gathered(trace: Trace, streams: Sequence[int], names: Sequence[str], what: str) -> pa.Array:
     """The rows of some streams, each with its own column, in one array of one type."""
     have = trace.table.column_names
     parts = []
