@@ -20,6 +20,8 @@ import numpy as np
 from penstock.core.errors import PenstockError
 from penstock.core.trace import LIMIT, Floats, Ints
 
+COUNTING = ("rows", "rows_per_key")
+"""The kinds of windows that count rows."""
 NEVER = 1 << 62
 """The expiry of a tuple that never leaves its window."""
 DEAD = -NEVER

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import inspect
+import json
 import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,15 +25,19 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Ints
+from penstock.core.window import Window
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
+from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.duration import microseconds
 from penstock.spark.gate import GATE, Gate, beside, closed, guard, opened
 from penstock.spark.ids import shard_ids
-from penstock.spark.inputs import Stream, check_types, keys_of, prepared, quoted, stream
+from penstock.spark.inputs import Stream, prepared, quoted, stream
 from penstock.spark.ledger import PICKLED, LedgerPlan
+from penstock.spark.links import Comparison, compare
 from penstock.spark.metrics import counted, counts_schema, metrics
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
+from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard, part_of
 from penstock.statistics.table import RUNNING
 
@@ -58,6 +64,8 @@ def join(
     streams: Mapping[str, Stream],
     *,
     on: str | Sequence[str] | None = None,
+    predicate: Any = "=",
+    cross: bool = False,
     memory: Any,
     policy: Any = None,
     allocation: str = "variable",
@@ -72,10 +80,14 @@ def join(
     name: str = "penstock",
     **options: Any,
 ) -> DataFrame:
-    """Join streams on equal keys in a memory of so many rows or bytes; what does not fit is shed by value.
+    """Join streams in a memory of so many rows or bytes; what does not fit is shed by value.
 
     The joined row has the key columns once, then each stream's other columns as `<stream>_<column>`, then `value` when importance is used.
+    Where keys are not equal, there is no key of the whole row: all columns are `<stream>_<column>`.
 
+    * `on`: the key columns. `predicate` compares them for every pair of streams: "=" unless told, "<", "<=", ">", ">=", "!=", or "eps:0.5"
+      for a distance of at most that. Or it is a list of links between columns, without `on`: ["R.a = S.a", "S.b < T.b"]; streams without
+      any link to the others are refused unless `cross`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
       `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
     * `policy`: a name from `penstock policies`, or an object; "prob" unless told, with importance "dimpprob".
@@ -86,20 +98,67 @@ def join(
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     """
+    arguments = {name: value for name, value in locals().items() if name not in ("streams", "options")}
+    made = plan_join(streams, **arguments, **options)
+    return _assembled(made)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A join that has been checked and planned, and not yet assembled."""
+
+    plan: Plan
+    frames: list[DataFrame]
+    schema: T.StructType
+    route: Route
+    comparison: Comparison
+    shard: Shard
+    least: float | None
+    action: str
+
+    @property
+    def spark(self) -> SparkSession:
+        """Where it will run."""
+        return self.frames[0].sparkSession
+
+
+def plan_join(
+    streams: Mapping[str, Stream],
+    *,
+    on: Any,
+    predicate: Any,
+    cross: bool,
+    memory: Any,
+    policy: Any,
+    allocation: str,
+    stats: str,
+    objective: Any,
+    condition: str | None,
+    shards: int | None,
+    archive: str | None,
+    min_recall: Any,
+    ghosts: int,
+    how: str,
+    name: str,
+    **options: Any,
+) -> Made:
+    """Check the arguments of `join` and say how it will run."""
     if str(how).lower() != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
     for option in options:
         choose("join's option", option, (*inspect.signature(join).parameters, *_OPTIONS))
-    sides = _sides(streams)
-    names = tuple(streams)
-    spark, streaming = sides[0].frame.sparkSession, sides[0].frame.isStreaming
-    keys = [keys_of(n, s, on) for n, s in streams.items()]
-    check_types(streams, keys)
+    sides, names = _sides(streams), tuple(streams)
+    spark = sides[0].frame.sparkSession
+    compared = compare(streams, on, predicate, cross)
     weighed = any(side.importance is not None for side in sides)
-    count = _shards(spark, shards)
-    ids = shard_ids(count)
+    route = route_of(streams, compared, None if shards is None else _whole("shards", shards), lambda: _shards(spark))
+    keys: Sequence[tuple[str, ...]] = compared.columns if compared.by_key else [()] * len(sides)
     out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
-    frames = [prepared(side, own, columns, weighed, count) for side, own, columns in zip(sides, keys, out, strict=True)]
+    sent = sent_columns(compared)
+    frames = [
+        prepared(side, own, columns, weighed, places(route, compared, number, own))
+        for number, (side, own, columns) in enumerate(zip(sides, sent, out, strict=True))
+    ]
     schema = _schema(sides, keys, out, weighed)
     _check_condition(spark, condition, schema)
     least, action = _least(min_recall)
@@ -110,43 +169,54 @@ def join(
         options={
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
-            "memory": part_of(memory, names, allocation, count),
+            "memory": part_of(memory, names, allocation, route.shards),
             "allocation": allocation,
             "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
             "stats": choose("stats", stats, RUNNING),
             "objective": objective,
         }
+        | compared.options()
         | {option: _ticks(option, value) for option, value in options.items()},
         schema=_arrow(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
         times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
         has_importance=weighed,
         name=_name(name),
-        shards=tuple(int(i) for i in ids),
-        ghosts=max(1, _whole("ghosts", ghosts) // count),
+        shards=tuple(int(i) for i in shard_ids(route.shards)),
+        ghosts=max(1, _whole("ghosts", ghosts) // route.shards),
         condition=condition,
         judged=None if condition is None else _judged(condition, schema, len(keys[0]), out),
         archive=_folder(archive),
         run=f"batch-{uuid.uuid4()}",
+        sent=() if compared.by_key else tuple(tuple(own) for own in sent),
+        numeric=compared.numeric,
+        route=route.kind,
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
     if archive is not None:
-        plan = _archived(plan, shard, schema)
-    if streaming:
-        _set_up(spark)
-        watch(spark, least if action == "warn" else None)
-    elif least is not None and action == "warn":
+        plan = _archived(plan, shard, schema, compared)
+    if not sides[0].frame.isStreaming and least is not None and action == "warn":
         raise PenstockError(
             f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
         )
-    played = _packed(frames, ids, plan.times, streaming).groupBy(SHARD)
-    rows = counts_schema(len(names))
-    made = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
-    must = least if action == "fail" else None
-    if condition is not None:
-        made = _judged_rows(made, plan, schema, must)
+    return Made(plan, frames, schema, route, compared, shard, least, action)
+
+
+def _assembled(made: Made) -> DataFrame:
+    """The query."""
+    plan, schema, least = made.plan, made.schema, made.least
+    streaming = made.frames[0].isStreaming
+    if streaming:
+        _set_up(made.spark)
+        watch(made.spark, least if made.action == "warn" else None)
+    played = _packed(made.frames, np.array(plan.shards), plan.times, streaming).groupBy(SHARD)
+    rows = counts_schema(len(plan.streams))
+    results = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
+    must = least if made.action == "fail" else None
+    if plan.condition is not None:
+        results = _judged_rows(results, plan, schema, must)
     elif must is not None:
-        made = made.repartition(1).mapInArrow(guard(must), rows)
-    observed = made.observe(plan.name, *metrics(names, least))
+        results = results.repartition(1).mapInArrow(guard(must), rows)
+    observed = results.observe(plan.name, *metrics(plan.streams, least))
     return observed.mapInArrow(unpacker(_arrow(schema)), schema)
 
 
@@ -197,11 +267,11 @@ def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float
     return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), rows, "Append", "None")
 
 
-def _archived(plan: Plan, shard: Shard, schema: T.StructType) -> Plan:
+def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparison) -> Plan:
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else PICKLED + base64.b64encode(cloudpickle.dumps(objective.function)).decode()
-    windows = tuple(None if window.kind == "none" else int(window.length) for window in shard.problem.windows)
+    windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,
         streams=plan.streams,
@@ -212,8 +282,16 @@ def _archived(plan: Plan, shard: Shard, schema: T.StructType) -> Plan:
         condition=plan.condition,
         schema=schema.json(),
         has_importance=plan.has_importance,
+        **links_in_ledger(compared, plan.sent),
+        counted=json.dumps(counted_rows(shard.problem.windows)),
     )
     return replace(plan, ledger=ledger)
+
+
+def counted_rows(windows: Sequence[Window]) -> list[list[Any] | None] | None:
+    """By stream, the kind and size of a window that counts rows; None where there is none."""
+    found = [[window.kind, window.length] if window.kind.startswith("rows") else None for window in windows]
+    return found if any(found) else None
 
 
 def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
@@ -232,7 +310,7 @@ def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:
     return {column: f"{name}_{column}" for column in kept if column not in keys}
 
 
-def _schema(sides: list[Stream], keys: list[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
+def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
     fields = [T.StructField(key, sides[0].frame.schema[key].dataType) for key in keys[0]]
     for side, columns in zip(sides, out, strict=True):
         fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
@@ -311,9 +389,7 @@ def _ticks(option: str, value: Any) -> Any:
     return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value
 
 
-def _shards(spark: SparkSession, wanted: int | None) -> int:
-    if wanted is not None:
-        return _whole("shards", wanted)
+def _shards(spark: SparkSession) -> int:
     return max(1, min(_partitions(spark), _parallelism(spark)))
 
 

@@ -22,9 +22,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.window import Window
 
 from penstock.core.errors import PenstockError
 from penstock.core.value import Objective
+from penstock.spark.dispatch import read_predicate
 from penstock.spark.ledger import (
     ARRIVED,
     BATCH,
@@ -32,6 +34,7 @@ from penstock.spark.ledger import (
     IMPORTANCE,
     KEY,
     LEFT,
+    NO_LINKS,
     PICKLED,
     ROW,
     SHARD,
@@ -42,11 +45,13 @@ from penstock.spark.ledger import (
     Span,
     find,
 )
+from penstock.spark.links import sql_condition
 from penstock.spark.marks import NOTHING, Mark, bounds, committed, marks, query_of, reach, settled, stretches, together
 from penstock.spark.store import Store
 
 _VALUE = "value"
 _BUCKET = "_bucket"
+_ENDS = "_ends"
 Folder = str | os.PathLike[str]
 
 
@@ -179,6 +184,7 @@ def _range(known: list[Mark], newest: int, to: Folder | None, since: int | None,
 def _owed(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None]) -> DataFrame:
     """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(SHARD, ROW).agg(F.min(LEFT).alias(LEFT))
+    ledger = _with_ends(ledger, plan)
     if since == NOTHING:
         owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
     else:
@@ -190,6 +196,20 @@ def _owed(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int,
         owed = owed.withColumn(_VALUE, _value(plan.objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
     result = _whole(owed, schema)
     return result if plan.condition is None else result.where(plan.condition)
+
+
+def _with_ends(ledger: DataFrame, plan: LedgerPlan) -> DataFrame:
+    """With the instant in which a tuple leaves a window of C rows: that of the C-th row after it, of its stream or of its key there."""
+    counted = json.loads(plan.counted)
+    if counted is None:
+        return ledger
+    ends = F.lit(None).cast("bigint")
+    for stream, window in enumerate(counted):
+        if window is not None:
+            keys = [f"_{name}" for name in plan.sent(stream)] if window[0] == "rows_per_key" else []
+            rows = Window.partitionBy(SHARD, STREAM, *keys).orderBy(ROW)
+            ends = F.when(F.col(STREAM) == stream, F.lead(ARRIVED, window[1]).over(rows)).otherwise(ends)
+    return ledger.withColumn(_ENDS, ends)
 
 
 def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
@@ -210,8 +230,10 @@ def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, piv
 def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> DataFrame:
     """The arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in."""
     tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, [SHARD, ROW], "left")
-    columns = [F.col(f"{KEY}{number}") for number in range(plan.keys)]
-    columns += [F.col(name).alias(f"{name}_{stream}") for name in (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []))]
+    columns = [F.col(f"_{name}") for name in plan.sent(stream)]
+    columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
+    own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
+    columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
     columns += [_column(name) for name in plan.payload[stream] if name in ledger.columns]
     windows = [window for window in plan.windows if window is not None]
     if len(windows) == len(plan.windows):
@@ -231,18 +253,35 @@ def _floor(text: str, length: int) -> Column:
 
 def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
     """The combinations that are in the exact result, but were not emitted."""
-    on = [f"{KEY}{number}" for number in range(plan.keys)] + ([_BUCKET] if _BUCKET in sides[0].columns else [])
+    on = [f"_{name}" for name in plan.sent(0)] if plan.links == NO_LINKS else [SHARD]
+    on += [_BUCKET] if _BUCKET in sides[0].columns else []
     out = sides[0]
     for stream, side in enumerate(sides[1:], 1):
         out = out.join(side, on)
+        for condition in _links(plan, stream):
+            out = out.where(condition)
         for other in range(stream):
             for late, early in ((stream, other), (other, stream)):
                 window = plan.windows[early]
                 if window is not None:
                     out = out.where(F.col(f"{TIME}_{late}") - F.col(f"{TIME}_{early}") < window)
-    met = [F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))]
-    met += [F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))]  # null, where none has left
-    return out.where(met[0] > met[1])
+    last = F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))
+    for stream in range(len(sides)):
+        ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
+        if ends in out.columns:  # those that arrive together always meet (readings, 14)
+            out = out.where(F.col(ends).isNull() | (F.col(ends) > last) | (arrived == last))
+    left = F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))  # null, where none has left
+    return out.where(last > left)
+
+
+def _links(plan: LedgerPlan, stream: int) -> list[Column]:
+    """The links of a stream with those before it."""
+    found = json.loads(plan.links)
+    return [
+        sql_condition(read_predicate(link), *([F.col(f"_{name}") for name in link[end]] for end in ("low", "high")))
+        for link in ([] if found is None else found["links"])
+        if link["streams"][1] == stream
+    ]
 
 
 def _value(objective: str | None, worths: list[Column]) -> Column:
@@ -264,7 +303,11 @@ def _value(objective: str | None, worths: list[Column]) -> Column:
 def _file_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
     """The columns of the ledger's files."""
     ours = [T.StructField(name, T.LongType()) for name in (BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME)]
-    ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
+    links = json.loads(plan.links)
+    if links is None:
+        ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
+    else:
+        ours += [T.StructField(f"_{name}", T.DataType.fromDDL(kind)) for name, kind in links["types"].items()]
     ours += [T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []
     payload = {name for names in plan.payload for name in names}
     return T.StructType(ours + [field for field in _plain(result) if field.name in payload])
