@@ -30,6 +30,7 @@ def simulate(
     clock: str = "global",
     lateness: Any = 0,
     predicate: Any = "=",
+    cross: bool = False,
     start: int | None = None,
     seed: int = 0,
     alpha: float | None = None,
@@ -44,16 +45,22 @@ def simulate(
 ) -> JoinRun:
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
+    `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
+    the links need not connect all streams.
+
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
     5
     >>> exact(trace, window=4).n_output
     6
+    >>> table = {"stream": ["R", "S", "T", "T"], "time": [0, 1, 2, 2], "a": [1, 1, None, None], "b": [None, 5, 5, 7]}
+    >>> exact(Trace(table, key=()), window=4, predicate="R.a = S.a, S.b < T.b").n_output
+    1
     """
     check_trace(trace)
     problem = Problem.of(
-        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, objective=objective, stats=stats,
-        model=model, clock=clock, lateness=lateness, start=start, seed=seed, alpha=alpha, beta=beta, half_life=half_life,
+        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
+        stats=stats, model=model, clock=clock, lateness=lateness, start=start, seed=seed, alpha=alpha, beta=beta, half_life=half_life,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if policy == Opt.name:

@@ -25,7 +25,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
-from penstock.cli.texts import check_size, integer, moment, settings, words
+from penstock.cli.texts import check_size, integer, key_columns, moment, settings, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def optimum(
     start: opt.Start = None,
     model: opt.Model = "buffered",
     predicate: opt.Predicate = "=",
+    cross: opt.Cross = False,
     switch: opt.Switches = None,
-    key: opt.Key = "key",
+    key: opt.Key = None,
     streams: opt.Streams = None,
     method: opt.Method = "auto",
     least: opt.Least = False,
@@ -82,11 +83,11 @@ def optimum(
     from penstock.core.trace import read_trace
     from penstock.optimum.optimum import check
 
-    rows = read_trace(trace, key=words(key, "--key"), streams=None if streams is None else words(streams, "--streams"))
+    rows = read_trace(trace, key=key_columns(key, predicate), streams=None if streams is None else words(streams, "--streams"))
     begin = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     problem = Problem.of(
         rows.streams, window=window, memory=memory, allocation=allocation, objective=objective, model=model, predicate=predicate,
-        start=begin, switches=settings(switch or ()), has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
+        cross=cross, start=begin, switches=settings(switch or ()), has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
     )  # fmt: skip
     goal = "min" if least else "max"
     check(rows, problem, method, goal)

@@ -16,7 +16,9 @@ def _option(panel: str, metavar: str, text: str, *names: str, default: str | boo
 
 TraceFile = Annotated[
     Path,
-    typer.Argument(metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False),
+    typer.Argument(
+        metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key (or those of the links).", show_default=False
+    ),
 ]
 
 # The join.
@@ -43,8 +45,19 @@ Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this ti
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
 Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
 Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
-Predicate = Annotated[str, _option(_JOIN, "TEST", "Which keys match: =, !=, <, <=, >, >=, eps:0.5.")]
-Key = Annotated[str, _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.")]
+Predicate = Annotated[
+    str,
+    _option(
+        _JOIN,
+        "TEST",
+        "Which keys match: =, !=, <, <=, >, >=, eps:0.5. Or links between columns of streams: 'R.a = S.a, S.b < T.b, |R.x - T.x| <= 0.5'.",
+    ),
+]
+Cross = Annotated[bool, _option(_JOIN, "", "Let streams that no links connect match freely.", "--cross")]
+Key = Annotated[
+    str | None,
+    _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.", default="key; none with links as --predicate"),
+]
 Streams = Annotated[str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")]
 
 # The memory and who leaves it.

@@ -24,7 +24,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
-from penstock.cli.texts import check_size, integer, moment, read_rates, real, settings, words
+from penstock.cli.texts import check_size, integer, key_columns, moment, read_rates, real, settings, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ def simulate(
     clock: opt.Clock = "global",
     lateness: opt.Lateness = "0",
     predicate: opt.Predicate = "=",
+    cross: opt.Cross = False,
     switch: opt.Switches = None,
-    key: opt.Key = "key",
+    key: opt.Key = None,
     streams: opt.Streams = None,
     outputs: opt.Outputs = None,
     memory_log: opt.MemoryLog = None,
@@ -96,12 +97,13 @@ def simulate(
         "clock": clock,
         "lateness": lateness,
         "predicate": predicate,
+        "cross": cross,
         "switches": settings(switch or ()),
     }
 
     from penstock.core.trace import read_trace
 
-    rows = read_trace(trace, key=words(key, "--key"), streams=None if streams is None else words(streams, "--streams"))
+    rows = read_trace(trace, key=key_columns(key, predicate), streams=None if streams is None else words(streams, "--streams"))
     options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     problem = _check(rows, names, options)
     if clock != "streams" and problem.lateness.any():
@@ -179,7 +181,7 @@ def _exactly(trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
 
     The exact result does not depend on the order of rows, so out of order nothing may expire before its time either.
     """
-    kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "switches")}
+    kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "switches")}
     if trace.n_backwards:
         span = int(trace.time.max() - trace.time.min())
         kept |= {"clock": "streams", "lateness": min(span, (1 << 60) - 1)}

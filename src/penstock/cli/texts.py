@@ -26,6 +26,19 @@ def words(text: str, option: str) -> list[str]:
     return parts
 
 
+def key_columns(text: str | None, predicate: str) -> list[str]:
+    """The columns of `--key`; where it is not given, `key`, or none for links, which name their own columns.
+
+    >>> key_columns(None, "="), key_columns(None, "R.a = S.a")
+    (['key'], [])
+    """
+    from penstock.core.graph import is_graph
+
+    if text is None:
+        return [] if is_graph(predicate) else ["key"]
+    return words(text, "--key")
+
+
 def check_size(text: str, option: str) -> None:
     """Refuse a text with a number in it that is too large to count ticks or rows with.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError
+from penstock.core.links import link_values, shared_keys
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.window import NEVER
@@ -25,7 +26,7 @@ class Batch:
     lifetime: Ints | None = None
     size: Ints | None = None
     price: Floats | None = None  # p of each row, where the statistics fix it beforehand
-    values: NDArray[Any] | None = None  # the key columns themselves, where the predicate is not equality
+    values: NDArray[Any] | None = None  # where the predicate is not equality: the key columns, or what the links compare (graph.py)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -33,8 +34,14 @@ class Batch:
     @classmethod
     def of(cls, trace: Trace, problem: Problem) -> Batch:
         """All rows of a trace."""
-        key = trace.key
+        graph = problem.graph
         values: NDArray[Any] | None = None
+        if graph is None:
+            key = trace.key
+        elif problem.predicate.is_equality:
+            key = shared_keys(trace, graph)
+        else:
+            key, values = np.arange(len(trace)), link_values(trace, graph)
         if problem.predicate.takes_numbers:
             values, null = trace.numbers()
             key = np.where(null, -1 - np.arange(len(trace)), np.arange(len(trace)))
@@ -43,7 +50,7 @@ class Batch:
             values = np.empty((len(trace), len(columns)), dtype=object)
             for number, column in enumerate(columns):
                 values[:, number] = column
-        elif not problem.predicate.is_equality:
+        elif not problem.predicate.is_equality and graph is None:
             values = key[:, None]
         if trace.lifetime is None and any(window.kind == "landmark" for window in problem.windows):
             began = np.array([window.length if window.kind == "landmark" else -NEVER for window in problem.windows])

@@ -3,6 +3,13 @@
     R.a = S.a        S.b < T.b        |R.x - T.x| <= 0.5        |R.(x, y) - T.(x, y)| <= 2
 
 Every link must hold; streams without a link between them match freely (Golab 5.4, "joins on different attributes").
+
+In an array of values every link has a slot per column that it compares. A row has numbers in the slots of its own stream's links (links.py
+makes them: numbers as they are, anything else numbered so that equal values are equal); NaN is null and matches nothing.
+
+    links      R.a = S.a    S.b < T.b          slots     0    1
+    row of R   a = "x"                                   7.   nan
+    row of S   a = "x", b = 3                            7.   3.
 """
 
 from __future__ import annotations
@@ -10,7 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.predicate import Predicate
@@ -39,12 +50,10 @@ class Link:
 
     def text(self, streams: Sequence[str]) -> str:
         """As it would be written."""
-        low, high = streams[self.low], streams[self.high]
+        low, high = _side(streams[self.low], self.low_columns), _side(streams[self.high], self.high_columns)
         if self.predicate.name != "eps":
-            return f"{low}.{self.low_columns[0]} {self.predicate.name} {high}.{self.high_columns[0]}"
-        if len(self.low_columns) == 1:
-            return f"|{low}.{self.low_columns[0]} - {high}.{self.high_columns[0]}| <= {self.predicate.epsilon:g}"
-        return f"|{low}.({', '.join(self.low_columns)}) - {high}.({', '.join(self.high_columns)})| <= {self.predicate.epsilon:g}"
+            return f"{low} {self.predicate.name} {high}"
+        return f"|{low} - {high}| <= {repr(self.predicate.epsilon).removesuffix('.0')}"
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,14 @@ class Graph:
     def parse(cls, spec: Any, streams: Sequence[str], *, cross: bool = False) -> Graph:
         """From texts, one per link or several with commas between; a graph in parts is refused unless `cross`."""
         if isinstance(spec, Graph):
-            return spec
-        parts = _parts(spec) if isinstance(spec, str) else list(spec) if isinstance(spec, Iterable) else []
-        if not parts or not all(isinstance(part, str) for part in parts):
-            raise PenstockError(f"predicate of a join graph must be links {_HELP}, got {spec!r}")
-        graph = cls(tuple(streams), tuple(_link(part, streams) for part in parts))
+            if spec.streams != tuple(streams):
+                raise PenstockError(f"predicate must link the streams {', '.join(streams)}, got a graph of {', '.join(spec.streams)}")
+            graph = spec
+        else:
+            parts = _parts(spec) if isinstance(spec, str) else list(spec) if isinstance(spec, Iterable) else []
+            if not parts or not all(isinstance(part, str) for part in parts):
+                raise PenstockError(f"predicate of a join graph must be links {_HELP}, got {spec!r}")
+            graph = cls(tuple(streams), tuple(_link(text, streams) for part in parts for text in _parts(part)))
         pieces = graph.pieces()
         if len(pieces) > 1 and not cross:
             told = " and ".join("{" + ", ".join(streams[i] for i in piece) + "}" for piece in pieces)
@@ -97,6 +109,53 @@ class Graph:
             part = [min(one, other) if p in (one, other) else p for p in part]
         return [[i for i, p in enumerate(part) if p == root] for root in sorted(set(part))]
 
+    @cached_property
+    def slots(self) -> tuple[slice, ...]:
+        """Where each link's columns are in an array of values.
+
+        >>> Graph.parse("R.a = S.a, |R.(x, y) - S.(x, y)| <= 1", ("R", "S")).slots
+        (slice(0, 1, None), slice(1, 3, None))
+        """
+        ends = np.cumsum([len(link.low_columns) for link in self.links]).tolist()
+        return tuple(slice(end - len(link.low_columns), end) for link, end in zip(self.links, ends, strict=True))
+
+    def matrix(self, pair: tuple[int, int], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows of `low` (values, one line each) match which of `high`, for a pair of streams, the lower first.
+
+        >>> graph = Graph.parse("R.a = S.a, S.b < T.b", ("R", "S", "T"))
+        >>> graph.matrix((0, 1), np.array([[7.0, np.nan], [np.nan, np.nan]]), np.array([[7.0, 3.0]])).tolist()
+        [[True], [False]]
+        """
+        found = np.ones((len(low), len(high)), dtype=bool)
+        for link, at in zip(self.links, self.slots, strict=True):
+            if (link.low, link.high) == pair:
+                known = ~np.isnan(low[:, at]).any(axis=1)[:, None] & ~np.isnan(high[:, at]).any(axis=1)
+                found &= known & link.predicate.matrix(low[:, at], high[:, at])
+        return found
+
+    @cached_property
+    def shared_key(self) -> tuple[tuple[str, ...], ...] | None:
+        """The key columns of each stream, where the links say no more than that these are equal in all streams; else None.
+
+        Equality is transitive: R.a = S.b and S.b = T.a is a join on one key, whatever its columns are called.
+
+        >>> Graph.parse("R.a = S.b, S.b = T.a", ("R", "S", "T")).shared_key
+        (('a',), ('b',), ('a',))
+        >>> Graph.parse("R.a = S.a, S.b = T.b", ("R", "S", "T")).shared_key is None
+        True
+        """
+        equal: list[set[tuple[int, str]]] = []
+        for link in self.links:
+            if not link.predicate.is_equality:
+                return None
+            ends = {(link.low, link.low_columns[0]), (link.high, link.high_columns[0])}
+            joined = ends.union(*(one for one in equal if one & ends))
+            equal = [one for one in equal if not one & ends] + [joined]
+        everywhere = list(range(len(self.streams)))
+        if any(sorted(stream for stream, _ in one) != everywhere for one in equal):
+            return None
+        return tuple(tuple(dict(one)[stream] for one in equal) for stream in everywhere)
+
 
 def is_graph(spec: Any) -> bool:
     """Whether a predicate's spec is a join graph: a list of links, or a text that compares columns.
@@ -110,8 +169,8 @@ def is_graph(spec: Any) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut at commas and AND outside of parentheses."""
-    return [part for part in re.split(r",(?![^()]*\))|\s+[aA][nN][dD]\s+", text) if part.strip()]
+    """Cut at commas and AND outside of parentheses and quoted names."""
+    return [part for part in re.split(r"(?:,(?![^()]*\))|\s+[aA][nN][dD]\s+)(?=(?:[^`]*`[^`]*`)*[^`]*$)", text) if part.strip()]
 
 
 def _link(text: str, streams: Sequence[str]) -> Link:
@@ -136,6 +195,11 @@ def _link(text: str, streams: Sequence[str]) -> Link:
     if i < j:
         return Link(i, j, own, theirs, Predicate(name, epsilon))
     return Link(j, i, theirs, own, Predicate(_FLIPPED.get(name, name), epsilon))
+
+
+def _side(stream: str, columns: tuple[str, ...]) -> str:
+    names = [name if re.fullmatch(r"\w+", name) else f"`{name}`" for name in (stream, *columns)]
+    return f"{names[0]}.{names[1]}" if len(columns) == 1 else f"{names[0]}.({', '.join(names[1:])})"
 
 
 def _bare(name: str) -> str:

@@ -20,12 +20,12 @@ _THETA: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-_HELP = 'one of =, !=, <, <=, >, >=, "eps:0.5", or a function of two keys'
+_HELP = 'one of =, !=, <, <=, >, >=, "eps:0.5", a function of two keys, or links such as "R.a = S.a, S.b < T.b"'
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on two keys, the first from the stream of the lower position.
+    """A condition on two keys, the first from the stream of the lower position; `links` stands for those of a join graph (graph.py).
 
     >>> Predicate.parse("eps:0.5").matrix(np.array([[0.0], [2.0]]), np.array([[0.4]])).tolist()
     [[True], [False]]
@@ -64,7 +64,7 @@ class Predicate:
     @property
     def takes_numbers(self) -> bool:
         """Whether keys must be numeric columns."""
-        return self.name not in ("=", "!=", "user")
+        return self.name not in ("=", "!=", "user", "links")
 
     def matrix(self, low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows of `low` (keys, one row each) match which of `high`."""

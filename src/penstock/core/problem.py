@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
+from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
 from penstock.core.trace import LIMIT, Ints
 from penstock.core.value import COUNT, Objective
@@ -35,6 +36,8 @@ class Problem:
     >>> problem = Problem.of(("R", "S"), window=10, memory=4)
     >>> problem.n_streams, problem.budget.most, problem.switch("mn")
     (2, 4, 'memory+arrivals')
+    >>> Problem.of(("R", "S", "T"), window=10, memory=4, predicate="R.a = S.a, S.b < T.b").graph.columns(1)
+    ('a', 'b')
     """
 
     streams: tuple[str, ...]
@@ -55,6 +58,7 @@ class Problem:
     switches: Mapping[str, str] = field(default_factory=dict)
     has_importance: bool = False
     has_lifetime: bool = False
+    graph: Graph | None = None  # the links, where the predicate was given as such; `predicate` is "=" where they amount to one key
 
     @classmethod
     def of(
@@ -65,6 +69,7 @@ class Problem:
         memory: Any,
         allocation: str = "variable",
         predicate: Any = "=",
+        cross: bool = False,
         objective: Any = None,
         stats: str = "whole",
         model: str = "buffered",
@@ -83,6 +88,12 @@ class Problem:
         """Read and check every argument; each error names the argument, what it got and what would be right."""
         if len(streams) < 2:
             raise PenstockError(f"a join needs at least two streams, the trace has only {', '.join(streams) or 'none'}")
+        twice = sorted({name for name in streams if list(streams).count(name) > 1})
+        if twice:
+            raise PenstockError(f"streams must have different names, got {', '.join(twice)} more than once")
+        graph = Graph.parse(predicate, streams, cross=cross) if is_graph(predicate) else None
+        if cross and graph is None:
+            raise PenstockError(f"cross=True lets the parts of a join graph match freely and needs links as predicate, got {predicate!r}")
         windows = parse_windows(window, streams)
         if has_lifetime and any(w.kind == "rows" for w in windows):
             raise PenstockError("window rows:C counts rows, which a column 'lifetime' in ticks cannot replace; leave one out")
@@ -92,7 +103,7 @@ class Problem:
             streams=tuple(streams),
             windows=windows,
             budget=Budget.parse(memory, streams, allocation=allocation),
-            predicate=Predicate.parse(predicate),
+            predicate=Predicate.parse(predicate) if graph is None else Predicate("=" if graph.shared_key else "links"),
             objective=Objective.parse(objective),
             stats=choose("stats", stats, STATS),
             model=choose("model", model, ("buffered", "inplace")),
@@ -107,6 +118,7 @@ class Problem:
             switches=_switches(switches or {}),
             has_importance=has_importance,
             has_lifetime=has_lifetime,
+            graph=graph,
         )
         if problem.stats == "sketch" and not problem.predicate.is_equality:
             raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use whole, window or decayed")

@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
+from penstock.core.binding import Columns, combinations
 from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.fast import TUPLE, check_order
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
-from penstock.core.view import View, match
+from penstock.core.view import View
 from penstock.core.window import DEAD, NEVER, expiries
-
-Columns = dict[str, NDArray[Any]]
 
 
 class StepwiseEngine:
@@ -244,42 +243,21 @@ class StepwiseEngine:
     def _join(self, columns: Columns, before: Ints, arrivals: Ints, in_rows: NDArray[np.bool_]) -> tuple[Ints, float]:
         """Every combination with at least one arrival, each at its last arrival; and what those that count are worth."""
         problem, n = self.problem, self.problem.n_streams
-        stream, time, row = columns["stream"], columns["time"], columns["row"]
-        limit = np.where(in_rows[stream], NEVER, columns["expiry"])
-        outputs: list[list[int]] = []
+        limit = np.where(in_rows[columns["stream"]], NEVER, columns["expiry"])
+        outputs = [np.empty((0, n + 1), np.int64)]
         total = 0.0
         for number, pivot in enumerate(arrivals):
-            others = np.concatenate([before, arrivals[:number]])
-            fitting: list[Ints] = []
-            for i in range(n):
-                mine = others[stream[others] == i]
-                if i == stream[pivot]:
-                    fitting.append(np.array([pivot]))
-                else:
-                    fitting.append(mine[self._matching(columns, np.array([pivot]), mine, int(stream[pivot]), i)[0]])
-            for members in itertools.product(*fitting):
-                latest = int(max(time[list(members)]))
-                if latest >= limit[list(members)].min() or not self._all_match(columns, members, int(stream[pivot])):
-                    continue
-                value = problem.objective.of([float(columns["importance"][m]) for m in members])
-                outputs.append([latest, *(int(row[m]) for m in members)])
-                columns["produced"][list(members)] += 1
-                columns["produced_value"][list(members)] += value
-                if latest >= problem.start:
-                    total += value
-        return np.array(outputs, dtype=np.int64).reshape(-1, n + 1), total
-
-    def _matching(self, columns: Columns, left: Ints, right: Ints, i: int, j: int) -> NDArray[np.bool_]:
-        sides = (left, right) if i < j else (right, left)
-        found = match(self.problem, *(columns[name][side] for side in sides for name in ("key", "values")))
-        return found if i < j else found.T
-
-    def _all_match(self, columns: Columns, members: tuple[Any, ...], pivot: int) -> bool:
-        """For more than two streams: whether the partners match each other too."""
-        rest = [i for i in range(len(members)) if i != pivot]
-        return all(
-            self._matching(columns, np.array([members[i]]), np.array([members[j]]), i, j)[0, 0] for i, j in itertools.combinations(rest, 2)
-        )
+            members = combinations(problem, columns, limit, int(pivot), np.concatenate([before, arrivals[:number]]))
+            if not len(members):
+                continue
+            latest = columns["time"][members].max(axis=1)
+            outputs.append(np.column_stack([latest, columns["row"][members]]))
+            values = np.array([problem.objective.of(importances) for importances in columns["importance"][members].tolist()])
+            np.add.at(columns["produced"], members, 1)
+            np.add.at(columns["produced_value"], members, values[:, None])
+            for value in values[latest >= problem.start].tolist():  # one by one: the sum must not depend on how it is grouped
+                total += value
+        return np.concatenate(outputs), total
 
     def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int, due: NDArray[np.bool_] | None = None) -> Ints:
         """Take those that are due, then the lowest ranks, out of `stay` until every pool is within its budget; their rows, in order."""

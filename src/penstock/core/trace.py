@@ -27,6 +27,8 @@ MOST = 1e150  # importances, so that products of two are numbers
 class Trace:
     """Streams as a table: `stream`, `time`, key columns, and optionally `importance`, `lifetime`, `size`; row order is arrival order.
 
+    `key=()` makes a trace without a key, to be joined by links between columns (`predicate="R.a = S.a, S.b < T.b"`).
+
     >>> trace = Trace({"stream": ["R", "S", "S"], "time": [0, 0, 1], "key": ["a", "b", "a"]})
     >>> len(trace), trace.streams, trace.time.tolist()
     (3, ('R', 'S'), [0, 0, 1])
@@ -93,22 +95,15 @@ class Trace:
         >>> Trace({"stream": ["R", "S", "R"], "time": [0, 0, 1], "key": [7, 7, None]}).key.tolist()
         [0, 0, -3]
         """
-        codes = np.zeros(len(self), dtype=np.int64)
-        null = np.zeros(len(self), dtype=bool)
-        for name in self.key_columns:
-            column = self.key_values(name)
-            null |= column.is_null().to_numpy(zero_copy_only=False)
-            part = column.dictionary_encode()
-            ids = np.asarray(part.indices.fill_null(0)).astype(np.int64)
-            if int(codes.max(initial=0)) * (len(part.dictionary) + 1) > LIMIT:
-                codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-            codes = codes * (len(part.dictionary) + 1) + ids
-        if len(self.key_columns) > 1:
-            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-        return np.where(null, -1 - np.arange(len(self), dtype=np.int64), codes)
+        return number_keys([self.key_values(name) for name in self._named_key()])
+
+    def _named_key(self) -> tuple[str, ...]:
+        if not self.key_columns:
+            raise PenstockError("key must name the columns that are compared, got none: only links (R.a = S.a) join a trace without a key")
+        return self.key_columns
 
     def key_values(self, name: str) -> pa.Array:
-        """A key column as one Arrow array, with NaN made null and -0.0 made 0.0."""
+        """A column as one Arrow array to be compared, with NaN made null and -0.0 made 0.0."""
         column = self.table[name].combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -116,7 +111,7 @@ class Trace:
             column = column.dictionary_decode()
         if pa.types.is_floating(column.type):
             if (pc.max(pc.abs(column)).as_py() or 0.0) >= 2.0**53:
-                raise PenstockError(f"key column {name!r} has numbers beyond 2**53 that floating point cannot tell apart; write it as text")
+                raise PenstockError(f"column {name!r} has numbers beyond 2**53 that floating point cannot tell apart; write it as text")
             column = pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
         return column
 
@@ -124,7 +119,7 @@ class Trace:
         """The key columns as numbers, one column each, and which rows have none; for predicates other than equality."""
         parts = []
         null = np.zeros(len(self), dtype=bool)
-        for name in self.key_columns:
+        for name in self._named_key():
             column = self.key_values(name)
             if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("us")).cast(pa.int64())
@@ -171,6 +166,27 @@ def read_trace(path: str | os.PathLike[str], *, key: str | Sequence[str] = "key"
     2
     """
     return Trace(read_table(Path(path)), key=key, streams=streams)
+
+
+def number_keys(columns: Sequence[pa.Array]) -> Ints:
+    """One integer per row of some columns: equal rows, equal integers; a row with a null gets a negative one of its own.
+
+    >>> number_keys([pa.array(["a", "b", "a"]), pa.array([1, 1, None])]).tolist()
+    [0, 1, -3]
+    """
+    size = len(columns[0])
+    codes = np.zeros(size, dtype=np.int64)
+    null = np.zeros(size, dtype=bool)
+    for column in columns:
+        null |= column.is_null().to_numpy(zero_copy_only=False)
+        part = column.dictionary_encode()
+        ids = np.asarray(part.indices.fill_null(0)).astype(np.int64)
+        if int(codes.max(initial=0)) * (len(part.dictionary) + 1) > LIMIT:
+            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        codes = codes * (len(part.dictionary) + 1) + ids
+    if len(columns) > 1:
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return np.where(null, -1 - np.arange(size, dtype=np.int64), codes)
 
 
 def whole_numbers(column: pa.ChunkedArray, what: str) -> Ints:

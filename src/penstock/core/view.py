@@ -105,13 +105,8 @@ class View:
         """Which candidates of stream `i` (rows) match which of stream `j` (columns)."""
         if (i, j) not in self._matrices:
             low, high = min(i, j), max(i, j)
-            found = match(
-                self.problem,
-                self.key[self.of(low)],
-                self.values[self.of(low)],
-                self.key[self.of(high)],
-                self.values[self.of(high)],
-            )
+            sides = (self.of(low), self.of(high))
+            found = match(self.problem, *(column[side] for side in sides for column in (self.key, self.values)), pair=(low, high))
             self._matrices[low, high], self._matrices[high, low] = found, found.T
         return self._matrices[i, j]
 
@@ -133,13 +128,17 @@ class View:
         return out
 
 
-def match(problem: Problem, low_key: Ints, low: NDArray[Any], high_key: Ints, high: NDArray[Any]) -> Bools:
-    """The match matrix of two sets of keys; negative key numbers match nothing."""
+def match(
+    problem: Problem, low_key: Ints, low: NDArray[Any], high_key: Ints, high: NDArray[Any], *, pair: tuple[int, int]
+) -> Bools:  # fmt: skip
+    """The match matrix of tuples of two streams (the lower of the `pair` first), by key numbers and values; negative keys match nothing."""
     if problem.predicate.is_equality:
         found = low_key[:, None] == high_key[None, :]
     else:
         found = np.zeros((len(low_key), len(high_key)), dtype=bool)
         some, others = np.flatnonzero(low_key >= 0), np.flatnonzero(high_key >= 0)
         if len(some) and len(others):
-            found[np.ix_(some, others)] = problem.predicate.matrix(low[some], high[others])
+            sides = low[some], high[others]
+            graph = problem.graph
+            found[np.ix_(some, others)] = problem.predicate.matrix(*sides) if graph is None else graph.matrix(pair, *sides)
     return found & (low_key >= 0)[:, None] & (high_key >= 0)[None, :]

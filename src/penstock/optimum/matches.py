@@ -71,7 +71,7 @@ def _blocks(batch: Batch, instants: Instants, problem: Problem) -> Iterator[tupl
             block = slice(at, at + size)
             left, right = mine[block], others[begin[block].min() : end[block].max()]
             low, high = (left, right) if stream == 0 else (right, left)
-            found: NDArray[np.bool_] = match(problem, instants.key[low], values[low], instants.key[high], values[high])
+            found: NDArray[np.bool_] = match(problem, instants.key[low], values[low], instants.key[high], values[high], pair=(0, 1))
             found = found if stream == 0 else found.T
             where, partner = np.nonzero(found)
             earlier, later = left[where], right[partner]

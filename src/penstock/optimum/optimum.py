@@ -78,6 +78,7 @@ def optimum(
     goal: str = "max",
     model: str = "buffered",
     predicate: Any = "=",
+    cross: bool = False,
     start: int | None = None,
     switches: Mapping[str, str] | None = None,
     limit: Any = LIMIT,
@@ -95,8 +96,8 @@ def optimum(
     """
     check_trace(trace)
     problem = Problem.of(
-        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, objective=objective, model=model,
-        start=start, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
+        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
+        model=model, start=start, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     return find_optimum(trace, problem, method=method, goal=goal, limit=limit, progress=progress)
 

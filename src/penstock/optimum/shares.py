@@ -49,7 +49,7 @@ def _combinations(problem: Problem, instants: Instants, keys: Ints, fitting: lis
     """One row per stream, every two of which match."""
     found: list[tuple[int, ...]] = [()]
     matrices = {
-        (i, j): match(problem, instants.key[fitting[i]], keys[fitting[i]], instants.key[fitting[j]], keys[fitting[j]])
+        (i, j): match(problem, instants.key[fitting[i]], keys[fitting[i]], instants.key[fitting[j]], keys[fitting[j]], pair=(i, j))
         for i, j in itertools.combinations(range(len(fitting)), 2)
     }
     for stream, rows in enumerate(fitting):

@@ -73,7 +73,9 @@ def _matches(batch: Batch, instants: Instants, problem: Problem) -> tuple[int, b
             if stream == batch.stream[row]:
                 continue
             others = later[batch.stream[later] == stream]
-            low, high = (np.array([row]), others) if batch.stream[row] < stream else (others, np.array([row]))
-            product *= int(match(problem, instants.key[low], values[low], instants.key[high], values[high]).sum())
+            own = int(batch.stream[row])
+            low, high = (np.array([row]), others) if own < stream else (others, np.array([row]))
+            pair = (min(own, stream), max(own, stream))
+            product *= int(match(problem, instants.key[low], values[low], instants.key[high], values[high], pair=pair).sum())
         found += product
     return -(-found * len(batch) // len(rows)), len(rows) == len(batch)

@@ -159,7 +159,7 @@ class Decayed(Source):
                 x = chosen[mine]
                 sides = ((view.key[x], view.values[x]), (key[theirs], values[theirs]))
                 low, high = sides if i < j else sides[::-1]
-                found = match(problem, *low, *high)
+                found = match(problem, *low, *high, pair=(min(i, j), max(i, j)))
                 worth: Any = 1.0
                 if not problem.priced_by_key and n == 2:
                     pair = (view.importance[x], importance[theirs])

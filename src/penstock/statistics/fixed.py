@@ -106,25 +106,46 @@ def whole_prices(problem: Problem, batch: Batch) -> Floats:
         for j, others in enumerate(streams):
             if i == j:
                 continue
-            if problem.predicate.is_equality and objective.code <= AVG:
-                total = _by_key(objective, batch.key, importance, mine, others)
+            key = _equal_keys(problem, batch, min(i, j), max(i, j))
+            if key is not None and objective.code <= AVG:
+                total = _by_key(objective, key, importance, mine, others)
             else:
-                total = _by_pairs(problem, objective, batch, importance, mine, others, i < j)
+                total = _by_pairs(problem, objective, batch, importance, mine, others, (i, j))
             if problem.switch("rates") == "arrival":
                 total = total * np.prod([r for k, r in enumerate(rows) if k != j])
             out[mine] *= total
     return out
 
 
-def _by_pairs(problem: Problem, objective: Objective, batch: Batch, importance: Floats, mine: Ints, others: Ints, low: bool) -> Floats:
+def _equal_keys(problem: Problem, batch: Batch, low: int, high: int) -> Ints | None:
+    """A number per row that is equal where a pair of streams matches, negative where it cannot; None where no such number exists."""
+    if problem.predicate.is_equality:
+        return batch.key
+    graph = problem.graph
+    if graph is None or any(not link.predicate.is_equality for link in graph.between(low, high)):
+        return None
+    assert batch.values is not None
+    both = np.flatnonzero(np.isin(batch.stream, (low, high)))
+    slots = [slot.start for slot, link in zip(graph.slots, graph.links, strict=True) if (link.low, link.high) == (low, high)]
+    looked = batch.values[np.ix_(both, slots)]
+    key = np.full(len(batch), -1)
+    key[both] = np.unique(looked, axis=0, return_inverse=True)[1].reshape(-1) if slots else 0
+    key[both[np.isnan(looked).any(axis=1)]] = -1
+    return np.where(batch.key < 0, -1, key)
+
+
+def _by_pairs(
+    problem: Problem, objective: Objective, batch: Batch, importance: Floats, mine: Ints, others: Ints, pair: tuple[int, int]
+) -> Floats:  # fmt: skip
     """The sum over partners, by looking at every pair."""
+    low = pair[0] < pair[1]
     values = batch.key[:, None] if batch.values is None else batch.values
     total = np.zeros(len(mine))
     span = max(1, _CELLS // max(1, len(mine)))
     for begin in range(0, len(others), span):
         part = others[begin : begin + span]
         sides = (mine, part) if low else (part, mine)
-        found = match(problem, *(column[side] for side in sides for column in (batch.key, values)))
+        found = match(problem, *(column[side] for side in sides for column in (batch.key, values)), pair=(min(pair), max(pair)))
         worth = objective.pairs(importance[sides[0]][:, None], importance[sides[1]][None, :])
         total += (found * worth).sum(axis=1 if low else 0)
     return total

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
+from penstock.core.links import on_key
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
 from penstock.statistics.base import Source
@@ -45,6 +46,8 @@ def open_statistics(
     if given is not None:
         if not problem.predicate.is_equality:
             raise PenstockError(f"stats 'given' holds rates by key; for predicate {problem.predicate.name!r} use whole, window or decayed")
+        if problem.graph is not None and not on_key(trace, problem.graph):
+            raise PenstockError("stats 'given' holds rates by the key of the trace, got links on other columns: name these as its key")
         source = Fixed(given_table(problem, trace, given))
         if not by_row and problem.priced_by_key:
             return source, batch
