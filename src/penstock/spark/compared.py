@@ -12,29 +12,85 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PenstockError
+from penstock.core.graph import Graph
 from penstock.core.problem import Problem
-from penstock.core.trace import Ints
+from penstock.core.trace import Floats, Ints
 from penstock.spark.keys import NOBODY, KeyBook
 
 if TYPE_CHECKING:
     from penstock.spark.shard import Plan
 
+LINKS = "links"
+"""The name of the predicate of a join graph."""
 _MOST = 1 << 62
+_EXACT = 1 << 53  # up to here floating point has every whole number
+_HALF = 0.5
 
 
 def compared_columns(
     plan: Plan, problem: Problem, book: KeyBook, parts: Sequence[pa.Table], streams: Sequence[int], rows: Ints
 ) -> dict[str, Any]:
     """The columns `key` and `values` of a batch for the tables of these streams; `rows` are the numbers of the rows."""
-    if not plan.numeric[0][0]:  # one column that is not a number: only != is left
+    if problem.predicate.is_equality or (not problem.predicate.takes_numbers and problem.graph is None):
         key = np.concatenate([book.numbers([part[name] for name in plan.sent[n]]) for n, part in zip(streams, parts, strict=True)])
-        return {"key": key, "values": key[:, None]}
-    found = [numbers(part, plan.sent[stream]) for stream, part in zip(streams, parts, strict=True)]
-    values, null = np.concatenate([one for one, _ in found]), np.concatenate([none for _, none in found])
+        return {"key": key} if problem.predicate.is_equality else {"key": key, "values": key[:, None]}
+    if problem.graph is not None:
+        found = [_slots(plan, problem.graph, book, stream, part) for stream, part in zip(streams, parts, strict=True)]
+        return {"key": rows, "values": np.concatenate(found)}
+    pairs = [numbers(part, plan.sent[stream]) for stream, part in zip(streams, parts, strict=True)]
+    values, null = np.concatenate([one for one, _ in pairs]), np.concatenate([none for _, none in pairs])
     if problem.predicate.name == "eps" and values.dtype.kind == "f":
         null |= ~np.isfinite(values).all(axis=1)  # a distance from infinity is none
         values = np.where(null[:, None], 0.0, values)
     return {"key": np.where(null, NOBODY, rows), "values": values}
+
+
+def _slots(plan: Plan, graph: Graph, book: KeyBook, stream: int, part: pa.Table) -> Floats:
+    """The values of a stream's rows, by the slots of the graph's links; NaN where there is none."""
+    values = np.full((part.num_rows, graph.slots[-1].stop), np.nan)
+    for link, slots in zip(graph.links, graph.slots, strict=True):
+        for slot, name in enumerate(link.columns_of(stream) if stream in (link.low, link.high) else (), slots.start):
+            at = plan.columns[stream].index(name)
+            column, numeric = part[plan.sent[stream][at]], plan.numeric[stream][at]
+            values[:, slot] = _sized(column, name) if link.predicate.takes_numbers else _equal(column, numeric, book)
+            if link.predicate.name == "eps":
+                values[~np.isfinite(values[:, slot]), slot] = np.nan  # a distance from infinity is none
+    return values
+
+
+def _sized(column: Any, name: str) -> Floats:
+    """Numbers to be compared by size: floating point must hold them."""
+    value = np.asarray(column.to_numpy())
+    if pa.types.is_integer(column.type) and (np.nanmax(np.abs(value.astype(np.float64)), initial=0.0)) > _EXACT:
+        raise PenstockError(f"predicate compares column {name!r}, whose numbers must be within 2**53; cast it to double")
+    return value.astype(np.float64)
+
+
+def _equal(column: Any, numeric: bool, book: KeyBook) -> Floats:
+    """Numbers that are equal where values are: whole ones where floating point holds the value itself, halves from the book otherwise."""
+    if numeric and pa.types.is_floating(column.type):
+        return np.asarray(column.to_numpy(), dtype=np.float64) + 0.0
+    null = np.asarray(column.is_null())
+    if numeric:
+        exact = np.asarray(column.fill_null(0))
+        value = exact.astype(np.float64)
+        large = np.abs(value) > _EXACT
+        if large.any():
+            names, which = np.unique(exact[large], return_inverse=True)
+            value[large] = book.look_up(pa.array([name.tobytes() for name in names], pa.large_binary()))[which] + _HALF
+    else:
+        value = book.dictionary(column).astype(np.float64) + _HALF
+    return np.where(null, np.nan, value)
+
+
+def numbers_in(values: Floats) -> Ints:
+    """The numbers of the book that are among these values.
+
+    >>> numbers_in(np.array([[7.0, 3.5], [np.nan, 5.5]])).tolist()
+    [3, 5]
+    """
+    whole = np.floor(values)
+    return np.asarray(whole[values - whole == _HALF], dtype=np.int64)
 
 
 def numbers(part: pa.Table, names: Sequence[str]) -> tuple[Any, Any]:

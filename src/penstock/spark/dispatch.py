@@ -21,10 +21,9 @@ def route_of(streams: Mapping[str, Stream], compared: Comparison, wanted: int | 
     kinds = {name: str(side.window).partition(":")[0] for name, side in streams.items()}
     by_row = [name for name, kind in kinds.items() if kind == "rows"]
     by_key = [name for name, kind in kinds.items() if kind == "rows_per_key"]
-    if by_key and not compared.by_key:
+    if by_key and not compared.shared:
         raise PenstockError(
-            f"rows_per_key of stream {by_key[0]} counts the rows of one key, so keys must be equal (on=, and no other predicate), "
-            f"got {compared.text!r}"
+            f"rows_per_key of stream {by_key[0]} counts the rows of one key, so keys must be equal in all streams, got {compared.text!r}"
         )
     if by_row:
         if wanted not in (None, 1):
@@ -33,7 +32,7 @@ def route_of(streams: Mapping[str, Stream], compared: Comparison, wanted: int | 
                 "rows_per_key= counts those of each key and can be divided"
             )
         return Route("one", 1)
-    if compared.by_key:
+    if compared.shared:
         return Route("key", wanted or usual())
     if compared.graph is not None:
         return Route("one", 1) if wanted in (None, 1) else Route.matrix(wanted, len(streams))
@@ -59,10 +58,15 @@ def places(route: Route, compared: Comparison, stream: int, sent: Mapping[str, C
     def found(row: Sequence[Column], timed: Column) -> Column:
         values = list(sent.values())
         if route.kind == "key":
-            values = [comparable(column, kind) for column, kind in zip(values, compared.kinds[stream], strict=True)]
+            values = [_plain(column, kind) for column, kind in zip(values, compared.kinds[stream], strict=True)]
         return route.places(stream, values, compared.whole, row, timed)
 
     return found
+
+
+def _plain(column: Column, kind: T.DataType) -> Column:
+    """A column with equal hashes where values are equal, whatever the width of a number."""
+    return comparable(column, T.DoubleType() if isinstance(kind, T.FloatType | T.DoubleType) else kind)
 
 
 def links_in_ledger(compared: Comparison, sent: Sequence[Sequence[str]]) -> dict[str, str]:

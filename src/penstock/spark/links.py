@@ -41,8 +41,13 @@ class Comparison:
 
     @property
     def by_key(self) -> bool:
-        """Whether equal keys, and only they, match."""
+        """Whether equal keys, named by `on`, and only they, match: then the result has them once."""
         return self.graph is None and self.predicate.is_equality
+
+    @property
+    def shared(self) -> bool:
+        """Whether what must be equal in all streams is one key, however it is said."""
+        return (self.graph is not None and self.graph.shared_key is not None) or self.by_key
 
     @property
     def text(self) -> str:
@@ -103,7 +108,7 @@ def _graph(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool) 
         raise PenstockError(f"on must be left out where predicate names the columns that are linked, got {on!r}")
     graph = Graph.parse(predicate, tuple(streams), cross=cross)
     sides = list(streams.values())
-    columns = tuple(graph.columns(number) for number in range(len(sides)))
+    columns = graph.shared_key or tuple(graph.columns(number) for number in range(len(sides)))
     for name, side, own in zip(streams, sides, columns, strict=True):
         check_columns(f"predicate, for stream {name},", own, tuple(side.frame.columns))
         if side.key is not None:
@@ -117,7 +122,7 @@ def _graph(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool) 
             text = link.text(graph.streams)
             _check_kind(f"{graph.streams[link.low]}.{low}", one, link.predicate)
             _check_kind(f"{graph.streams[link.high]}.{high}", other, link.predicate)
-            if one.simpleString() != other.simpleString() and not (_is_number(one) and _is_number(other)):
+            if one.simpleString() != other.simpleString() and not _alike(one, other, link.predicate):
                 told = f"{one.simpleString()} and {other.simpleString()}"
                 raise PenstockError(f"predicate must link columns of one type, got {text} of {told}; cast one of them")
     numeric = tuple(tuple(is_numeric(kind) for kind in own) for own in kinds)
@@ -139,8 +144,11 @@ def _check_kind(where: str, kind: T.DataType, predicate: Predicate) -> None:
         raise PenstockError(f"predicate 'eps' must measure whole numbers or doubles, got {where} of type {kind.simpleString()}: cast it")
 
 
-def _is_number(kind: T.DataType) -> bool:
-    return isinstance(kind, _WHOLE + _FRACTION)
+def _alike(one: T.DataType, other: T.DataType, predicate: Predicate) -> bool:
+    """Whether columns of two types can be compared; equality tells whole numbers from fractions."""
+    if predicate.takes_numbers:
+        return isinstance(one, _WHOLE + _FRACTION) and isinstance(other, _WHOLE + _FRACTION)
+    return any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in (_WHOLE, _FRACTION))
 
 
 def is_numeric(kind: T.DataType) -> bool:

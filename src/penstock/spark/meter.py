@@ -76,7 +76,7 @@ class Meter:
 
     def __init__(self, problem: Problem, ghosts: int, *, wants_rows: bool = False, seed: int = 0) -> None:
         self.problem, self.ghosts, self.wants_rows, self.seed = problem, ghosts, wants_rows, seed
-        self.keyed = problem.predicate.is_equality and getattr(problem, "graph", None) is None
+        self.keyed = problem.predicate.is_equality
         self.by_key = self.keyed and problem.n_streams > 2  # the unit that is sampled
         self.counting = np.array([window.kind in COUNTING for window in problem.windows])  # expiries are no times there
         self.by_ghost = not self.keyed and problem.n_streams > 2

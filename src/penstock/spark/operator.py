@@ -188,6 +188,7 @@ def plan_join(
         archive=_folder(archive),
         run=f"batch-{uuid.uuid4()}",
         sent=() if compared.by_key else tuple(tuple(own) for own in sent),
+        columns=() if compared.by_key else compared.columns,
         numeric=compared.numeric,
         route=route.kind,
     )

@@ -23,7 +23,7 @@ from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
 from penstock.policies.table import open_policy
 from penstock.spark.blocks import UNKNOWN, ticks
-from penstock.spark.compared import compared_columns
+from penstock.spark.compared import LINKS, compared_columns, numbers_in
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter
 from penstock.spark.order import ranks
@@ -78,7 +78,8 @@ class Plan:
     archive: str | None = None
     ledger: Any = None  # what settling must know
     run: str = ""  # the name of a batch query, which Spark does not give
-    sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where they are no keys
+    sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where no key is named by `on`
+    columns: tuple[tuple[str, ...], ...] = ()  # their names in the streams
     numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
     route: str = "key"
 
@@ -310,6 +311,10 @@ class Shard:
         known = [self.engine.tuples()["key"], *(np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1"))]
         if self.meter.shadow is not None:
             known.append(self.meter.shadow.tuples()["key"])
+        if self.problem.predicate.name == LINKS:
+            engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
+            known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
+            known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
         return np.concatenate(known)
 
     def _end(self, played: Played, clocks: Ints) -> tuple[Ints, pa.Table]:
