@@ -1,4 +1,4 @@
-"""Joins of several streams and joins other than equality, on Spark: against SQL, the simulator and the oracle; settled, restarted, refused."""
+"""Joins of several streams and joins other than equality, on Spark: against SQL, the simulator and the oracle."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ WIDTH = 4
 """Epsilons to a cell: a row is near 1 + 2 / WIDTH cells of a line, on average."""
 _SLACK = 1 + 1e-9  # distances are rounded when they are compared with epsilon
 _DEEP = 3  # dimensions that are cut into cells; more would make more copies than parts
+_END = 9e18
 _LARGE = float(1 << 58)  # an epsilon that leaves whole numbers no second cell
 
 
@@ -149,7 +150,12 @@ def _near(value: Column, epsilon: float, whole: bool, *, own: bool) -> list[Colu
     if radius == 0:
         return [F.when(value == 0, F.lit(0.0)).otherwise(value)]
     side = WIDTH * radius
-    return [F.floor(value / side)] if own else [F.floor((value - radius) / side), F.floor((value + radius) / side)]
+    return [_floor(value / side)] if own else [_floor((value - radius) / side), _floor((value + radius) / side)]
+
+
+def _floor(value: Column) -> Column:
+    """A double rounded down; what 64 bits do not hold is all one cell at either end."""
+    return F.floor(F.greatest(F.least(value, F.lit(_END)), F.lit(-_END)))
 
 
 def _floor_div(value: Column, rest: Column, size: int) -> Column:
