@@ -1,0 +1,1 @@
+"""Joins of many streams: algorithms, their cost, and in which order."""
