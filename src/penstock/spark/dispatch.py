@@ -14,23 +14,18 @@ from penstock.core.predicate import Predicate
 from penstock.spark.inputs import Places, Stream, comparable, quoted
 from penstock.spark.links import Comparison
 from penstock.spark.routes import Route
+from penstock.spark.windows import check_shards
 
 
 def route_of(streams: Mapping[str, Stream], compared: Comparison, wanted: int | None, usual: Callable[[], int]) -> Route:
     """The route of a join: of the number of shards that was asked for, or the usual one."""
-    kinds = {name: str(side.window).partition(":")[0] for name, side in streams.items()}
-    by_row = [name for name, kind in kinds.items() if kind == "rows"]
-    by_key = [name for name, kind in kinds.items() if kind == "rows_per_key"]
+    windows = {name: side.window for name, side in streams.items()}
+    by_key = [name for name, window in windows.items() if str(window).startswith("rows_per_key:")]
     if by_key and not compared.shared:
         raise PenstockError(
             f"rows_per_key of stream {by_key[0]} counts the rows of one key, so keys must be equal in all streams, got {compared.text!r}"
         )
-    if by_row:
-        if wanted not in (None, 1):
-            raise PenstockError(
-                f"shards must be 1 where a window counts the rows of a whole stream, as that of {by_row[0]} does, got {wanted}; "
-                "rows_per_key= counts those of each key and can be divided"
-            )
+    if check_shards(windows, wanted):
         return Route("one", 1)
     if compared.shared:
         return Route("key", wanted or usual())

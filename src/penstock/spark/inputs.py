@@ -11,11 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
-from penstock.core.window import Window
 from penstock.spark.blocks import SHARD
 from penstock.spark.duration import UNITS, microseconds
 from penstock.spark.order import ORDER
 from penstock.spark.shard import IMPORTANCE, TIME
+from penstock.spark.windows import NOT_GIVEN, check_lateness, window_of
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
 _ZONELESS = " + ".join(
@@ -25,8 +25,6 @@ _ZONELESS = " + ".join(
 """Microseconds since 1970 of a timestamp without zone, which no session time zone may bend."""
 
 
-_NOT_GIVEN: Any = object()
-_COUNTED = ("rows:", "rows_per_key:")
 Places = Callable[[Sequence[Column], Column], Column]
 """From columns that tell rows apart, and whether a row has a time, to the shards of the row."""
 
@@ -49,7 +47,7 @@ def stream(
     df: DataFrame,
     *,
     time: str,
-    window: Any = _NOT_GIVEN,
+    window: Any = NOT_GIVEN,
     rows_per_key: int | None = None,
     key: str | Sequence[str] | None = None,
     importance: str | Column | None = None,
@@ -92,31 +90,8 @@ def stream(
                 'set a watermark on the joined rows. Leave withWatermark out here, and say lateness="..." instead'
             )
     length, late = window_of(window, rows_per_key), microseconds(lateness, "lateness")
-    if late and isinstance(length, str) and length != "none":
-        raise PenstockError(f"lateness must be 0 where a window counts rows, whose order it hangs on, got {lateness!r} with {length!r}")
+    check_lateness(length, late)
     return Stream(df, time, length, own, importance, late, order, kept)
-
-
-def window_of(window: Any, rows_per_key: Any = None) -> int | str:
-    """The window of a stream: microseconds, "none", "rows:C" or "rows_per_key:C".
-
-    >>> window_of("2 seconds"), window_of("rows:100"), window_of(rows_per_key=5, window=_NOT_GIVEN)
-    (2000000, 'rows:100', 'rows_per_key:5')
-    """
-    if rows_per_key is not None:
-        if window is not _NOT_GIVEN:
-            raise PenstockError(f"window must be left out where rows_per_key is given, got {window!r}")
-        if isinstance(rows_per_key, bool) or not isinstance(rows_per_key, int) or rows_per_key < 1:
-            raise PenstockError(f"rows_per_key must be a whole number >= 1, got {rows_per_key!r}")
-        return f"rows_per_key:{rows_per_key}"
-    if window is _NOT_GIVEN:
-        raise PenstockError('window must be a duration such as "10 minutes", "rows:100", or None for ever, got nothing')
-    if window is None or window == "none":
-        return "none"
-    if isinstance(window, str) and window.startswith(_COUNTED):
-        parsed = Window.parse(window)
-        return f"{parsed.kind}:{parsed.length}"
-    return microseconds(window, "window", least=1)
 
 
 def names_in(argument: str, value: Any) -> tuple[str, ...]:

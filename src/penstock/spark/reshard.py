@@ -49,10 +49,18 @@ def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
 
 
 def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
+    made_with = json.loads(rows["head"][0][2][1])["fixed"]
+    if made_with.get("compared") is not None:
+        raise PenstockError(
+            f"the state of a join by {made_with['predicate']!r} cannot be divided anew: its rows are in shards by cell or as copies in a "
+            "matrix, not by key; use a new checkpoint"
+        )
     old = opened(rows)
     plan = old[0].plan
     if not isinstance(old[0].engine, FastEngine):
-        raise PenstockError("the state of a policy or value function of your own cannot be divided; use a new checkpoint")
+        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
+    if any(str(window).startswith("rows:") for window in made_with["window"].values()):
+        raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):
         raise PenstockError(f"shards must differ from what the query has, got {count}")
     ids = shard_ids(count)
