@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LINKS = "links"
 """The name of the predicate of a join graph."""
 _MOST = 1 << 62
-_EXACT = 1 << 53  # up to here floating point has every whole number
+_EXACT = 1 << 53  # below this, floating point has every whole number
 _HALF = 0.5
 
 
@@ -61,7 +61,7 @@ def _slots(plan: Plan, graph: Graph, book: KeyBook, stream: int, part: pa.Table)
 def _sized(column: Any, name: str) -> Floats:
     """Numbers to be compared by size: floating point must hold them."""
     value = np.asarray(column.to_numpy())
-    if pa.types.is_integer(column.type) and (np.nanmax(np.abs(value.astype(np.float64)), initial=0.0)) > _EXACT:
+    if pa.types.is_integer(column.type) and np.nanmax(np.abs(value.astype(np.float64)), initial=0.0) >= _EXACT:
         raise PenstockError(f"predicate compares column {name!r}, whose numbers must be within 2**53; cast it to double")
     return value.astype(np.float64)
 
@@ -74,7 +74,7 @@ def _equal(column: Any, numeric: bool, book: KeyBook) -> Floats:
     if numeric:
         exact = np.asarray(column.fill_null(0))
         value = exact.astype(np.float64)
-        large = np.abs(value) > _EXACT
+        large = np.abs(value) >= _EXACT  # the next one is rounded to it
         if large.any():
             names, which = np.unique(exact[large], return_inverse=True)
             value[large] = book.look_up(pa.array([name.tobytes() for name in names], pa.large_binary()))[which] + _HALF
