@@ -16,7 +16,8 @@ from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
 from penstock.spark.duration import UNITS
 from penstock.spark.inputs import Stream
-from penstock.spark.operator import Made, join, plan_join
+from penstock.spark.operator import join
+from penstock.spark.planning import Made, plan_join
 from penstock.statistics.table import RUNNING
 
 _RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is told
