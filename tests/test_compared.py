@@ -22,7 +22,8 @@ from penstock.policies.table import open_policy
 from penstock.spark.compared import compared_columns
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Meter
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Shard
 from penstock.statistics.table import RUNNING
 from strategies import examples
 

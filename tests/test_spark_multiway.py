@@ -220,6 +220,35 @@ def test_emitted_and_settled_are_exact_over_restarts_and_the_meter_counts_what_i
     assert Path(checkpoint).exists()
 
 
+# ---------------------------------------------------------------------------------------------------------- explain
+
+
+def told(text: str) -> dict[str, str]:
+    return {line.split()[0]: line for line in text.splitlines()}
+
+
+def test_how_a_join_would_run_is_told_before_it_does(spark):
+    frames = {tag: spark.createDataFrame([], FIELDS) for tag in "abc"}
+    by_key = told(ps.explain(sides(frames, columns=["v"]), on="k", memory=100, shards=3, policy="life"))
+    assert "3 shards, by the hash of its key" in by_key["routing"] and "33 tuples per shard" in by_key["memory"]
+    assert by_key["engine"].endswith("compiled") and "half-life 10 seconds" in by_key["statistics"]
+    assert "a carries k, v, ts and leaves x, y, b" in by_key["columns"] and "life" in by_key["policy"]
+    near = told(ps.explain(sides(dict(list(frames.items())[:2])), on="x", predicate="eps:0.5", memory=100, shards=4))
+    assert (
+        "copies of a row: a 1, b 1.5" in near["routing"] and "25 tuples per shard (variable allocation, copies counted)" in near["memory"]
+    )
+    assert "because of the predicate eps" in near["engine"] and "order" not in near
+    assert "3 x 2 shards" in ps.explain(sides(dict(list(frames.items())[:2])), on="b", predicate="<", memory=100, shards=7)
+    rates = {"a": 1, "b": 100, "c": 10}
+    text = ps.explain(sides(frames), predicate=LINKS, memory=100, rates=rates, distinct={"b": 5}, archive="somewhere")
+    assert "one shard" in told(text)["routing"] and "because of links" in told(text)["engine"] and "somewhere" in told(text)["ledger"]
+    assert "a.k = b.k" in text and "new tuples of b: 100 per tick" in text and "comparisons per tick" in text
+    with pytest.raises(ps.PenstockError, match="rates must be given for the streams a, b, c, got 'z'"):
+        ps.explain(sides(frames), predicate=LINKS, memory=100, rates={"z": 1})
+    with pytest.raises(ps.PenstockError, match="memory must be"):
+        ps.explain(sides(frames), on="k")
+
+
 # -------------------------------------------------------------------------------------------------------- bad input
 
 WRONG = [

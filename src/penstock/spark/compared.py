@@ -6,7 +6,7 @@ A column that travels as a number stays one. Of a column that can only be equal 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,7 @@ from penstock.core.graph import Graph
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.spark.keys import NOBODY, KeyBook
-
-if TYPE_CHECKING:
-    from penstock.spark.shard import Plan
+from penstock.spark.plan import Plan
 
 LINKS = "links"
 """The name of the predicate of a join graph."""

@@ -20,10 +20,11 @@ from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.gate import GATE, Gate, beside, closed, guard, opened
 from penstock.spark.inputs import Stream, quoted, stream
 from penstock.spark.metrics import counted, counts_schema, metrics
+from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
-from penstock.spark.shard import LOST, Plan
+from penstock.spark.shard import LOST
 
 _STREAMING = "spark.sql.streaming."
 _STORE = f"{_STREAMING}stateStore.providerClass"

@@ -23,8 +23,9 @@ from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, prepared
 from penstock.spark.ledger import PICKLED, LedgerPlan
 from penstock.spark.links import Comparison, compare
+from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
-from penstock.spark.shard import LOST, TIME, VALUE, Plan, Shard, part_of
+from penstock.spark.shard import LOST, TIME, VALUE, Shard
 from penstock.statistics.table import RUNNING
 
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")

@@ -24,7 +24,7 @@ from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
-from penstock.spark.shard import part_of
+from penstock.spark.plan import part_of
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")

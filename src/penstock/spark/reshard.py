@@ -30,8 +30,9 @@ from penstock.spark.inputs import comparable
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter, Units
 from penstock.spark.payload import Block, Payload
+from penstock.spark.plan import Plan
 from penstock.spark.rewrite import StateRows, rewrite_state
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.shard import Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 
 _SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "value", "importance_seen")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
@@ -28,6 +28,7 @@ from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter
 from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
+from penstock.spark.plan import Plan
 from penstock.spark.weight import row_bytes
 from penstock.statistics.table import RUNNING
 
@@ -36,57 +37,6 @@ LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 _SPAN = 1 << 40  # numbers of rows that belong to one shard
 _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
-
-
-def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
-    """The memory of one of so many shards, each with an equal part.
-
-    >>> part_of("1 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
-    ('333 b', {'l': 2, 'r': 4})
-    """
-    budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards:
-        raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory!r}")
-    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
-    if len(caps) == 1 and len(caps[0]) > 1:
-        return dict(zip(streams, caps[0], strict=True))
-    if len(caps) == 1:
-        return caps[0][0]
-    totals = budget.caps.sum(axis=1).tolist()
-    return [
-        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
-        for at, total in zip(budget.times.tolist(), totals, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A join, as the workers need to know it."""
-
-    streams: tuple[str, ...]
-    keys: int  # columns; they travel as key0, key1, ...
-    payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result beside the keys, under their names there
-    options: dict[str, Any]  # of Problem.of, and the policy
-    schema: pa.Schema  # of the result
-    times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
-    has_importance: bool = False
-    name: str = "penstock"
-    shards: tuple[int, ...] = (0,)  # their ids
-    ghosts: int = 1_000_000  # of one shard
-    condition: str | None = None
-    judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
-    archive: str | None = None
-    ledger: Any = None  # what settling must know
-    run: str = ""  # the name of a batch query, which Spark does not give
-    sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where no key is named by `on`
-    columns: tuple[tuple[str, ...], ...] = ()  # their names in the streams
-    numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
-    route: str = "key"
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """The names of the key columns in the result."""
-        return tuple(self.schema.names[: self.keys])
 
 
 @dataclass

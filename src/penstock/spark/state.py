@@ -25,7 +25,8 @@ from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.ids import shard_ids
-from penstock.spark.shard import Plan, Result, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Result, Shard
 
 FORMAT = 1
 """Of what is written into the state. A release reads the formats up to its own."""
