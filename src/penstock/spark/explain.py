@@ -68,6 +68,8 @@ def _predicate(made: Made) -> str:
     named = " and ".join(", ".join(own) for own in dict.fromkeys(compared.columns))
     if compared.predicate.name == "eps":
         return f"{named} of every two are at most {compared.predicate.epsilon:g} apart"
+    if compared.by_key:
+        return f"{named} {'is' if len(compared.columns[0]) == 1 else 'are'} equal"
     return f"{named} of every two compare by {compared.predicate.name}"
 
 
@@ -139,12 +141,14 @@ def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:
 
 
 def _order(streams: Mapping[str, Stream], made: Made, rates: Mapping[str, float], distinct: Mapping[str, float]) -> list[str]:
-    """An order of loops, where there is more than one."""
+    """An order of loops, where there is more than one; the compiled engine has none, since it finds the tuples of a key by a hash."""
     for given, what in ((rates, "rates"), (distinct, "distinct")):
         unknown = [name for name in given if name not in streams]
         if unknown:
             raise PenstockError(f"{what} must be given for the streams {', '.join(streams)}, got {unknown[0]!r}")
-    if len(streams) < 3 or not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
+    if len(streams) < 3 or isinstance(made.shard.engine, FastEngine):
+        return []
+    if not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
         return []
     stats = [
         WindowStats(
