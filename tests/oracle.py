@@ -49,6 +49,7 @@ class Tuple(Row):
     instant: int  # the number of the instant in which it arrives
     expiry: Number  # the first tick at which it is outside its window
     limit: int | None  # count windows: it is inside while fewer than `limit` rows of its stream have followed
+    per_key: bool = False  # only rows of its own key count there
 
 
 @dataclass
@@ -88,7 +89,7 @@ def exact(
     match = matcher(predicate)
 
     def followers(x: Tuple, last: int) -> int:
-        return sum(y.stream == x.stream and y.ordinal > x.ordinal and y.instant <= last for y in tuples)
+        return sum(follows(y, x) and y.instant <= last for y in tuples)
 
     outputs = []
     for members in product(*([x for x in tuples if x.stream == s] for s in range(n_streams))):
@@ -236,7 +237,7 @@ class Context:
 
     def followed(self, x: Tuple) -> int:
         """The number of rows of x's stream that have followed x."""
-        return sum(y.stream == x.stream and y.ordinal > x.ordinal for y in self.seen)
+        return sum(follows(y, x) for y in self.seen)
 
     def pushed_out(self, x: Tuple) -> bool:
         """Whether x has left its count window."""
@@ -356,6 +357,7 @@ VALUES: dict[str, Callable[[list[float]], Number]] = {
 EXPIRIES: dict[str, Callable[..., Number]] = {  # the first tick outside the window, by the tuple's time
     "time": lambda time, w: time + w,
     "rows": lambda time, c: INFINITY,
+    "rows_per_key": lambda time, c: INFINITY,
     "tumbling": lambda time, w: (time // w + 1) * w,
     "landmark": lambda time, t: -INFINITY if time < t else INFINITY,
     "none": lambda time: INFINITY,
@@ -432,7 +434,7 @@ def place(rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str,
     tuples: list[Tuple] = []
     instant = -1
     for number, row in enumerate(rows):
-        if number and row.time < rows[number - 1].time and any(window[0] == "rows" for window in windows):
+        if number and row.time < rows[number - 1].time and any(window[0].startswith("rows") for window in windows):
             raise ValueError(f"a count window needs rows in order of time, got time {row.time} in row {number}")
         instant += number == 0 or number in boundaries or row.time != rows[number - 1].time
         kind, *size = windows[row.stream]
@@ -441,12 +443,19 @@ def place(rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str,
         else:
             varies = kind == "schedule" and switches.get("varying-window") == "instant"
             expiry = first_outside(row.time, *size) if varies else EXPIRIES[kind](row.time, *size)
-            limit = size[0] if kind == "rows" else None
+            limit = size[0] if kind.startswith("rows") else None
+            limit = 0 if kind == "rows_per_key" and row.key is None else limit  # without a key there is no window
         if expiry == -INFINITY:  # dead from the start: from here on it is a tuple with a null key
             row = replace(row, key=None)
         ordinal = sum(x.stream == row.stream for x in tuples)
-        tuples.append(Tuple(**vars(row), number=number, ordinal=ordinal, instant=instant, expiry=expiry, limit=limit))
+        per_key = kind == "rows_per_key"
+        tuples.append(Tuple(**vars(row), number=number, ordinal=ordinal, instant=instant, expiry=expiry, limit=limit, per_key=per_key))
     return tuples
+
+
+def follows(y: Tuple, x: Tuple) -> bool:
+    """Whether y comes after x in what a count window of x counts."""
+    return y.stream == x.stream and y.ordinal > x.ordinal and (not x.per_key or y.key == x.key)
 
 
 def piecewise(schedule: Sequence[tuple[int, Any]], time: Number) -> Any:
@@ -464,7 +473,7 @@ def first_outside(time: int, schedule: Sequence[tuple[int, int]]) -> int:
 
 def longest(windows: Sequence[Window]) -> Number:
     """The window of the longest-lived stream, in ticks; a schedule counts with its longest entry."""
-    if any(window[0] in ("none", "landmark", "rows") for window in windows):
+    if any(window[0] in ("none", "landmark", "rows", "rows_per_key") for window in windows):
         raise ValueError(f"half_life must be given unless every window is a length of time, got {windows}")
     return max(max(w for _, w in size) if kind == "schedule" else size for kind, size in windows)
 

@@ -376,7 +376,7 @@ def cases(
     source = draw(st.sampled_from(stats if predicate == "=" else [name for name in stats if name != "given"]))
     importance = draw(st.booleans())
     late = st.integers(0, disorder)
-    if any(window[0] == "rows" for window in chosen):
+    if any(window[0].startswith("rows") for window in chosen):
         late = st.just(0)
     row = st.tuples(
         st.integers(0, streams - 1), st.sampled_from((0, 0, 1, 1, 2, 6)), keys, st.sampled_from(IMPORTANCES), late,

@@ -39,8 +39,14 @@ class TestOnSpark:
     def test_the_contenders_agree(self, spark):
         assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
 
+    def test_a_join_of_three_streams_is_what_a_cascade_of_sparks_own_gives(self, spark):
+        three = replace(TINY, rows=3_000, streams=3)
+        assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], three, say=silent) > 100
+        timing = bench.measure(spark, "penstock", three, say=silent)
+        assert (timing.rows, timing.memory, timing.shed) == (6_000, 1_800, 0)
+
     def test_a_difference_is_an_error(self, spark, monkeypatch):
-        wider = Contender(lambda left, right, job, me: contenders._penstock(left, right, replace(job, window=2 * job.window), me), share=9)
+        wider = Contender(lambda sides, job, me: contenders._penstock(sides, replace(job, window=2 * job.window), me), share=9)
         monkeypatch.setitem(CONTENDERS, "wider", wider)
         with pytest.raises(bench.ResultsDifferError, match=r"wider and penstock give different results: [0-9]+ rows too many, 0 missing"):
             bench.check_agreement(spark, ["penstock", "wider"], TINY, say=silent)
@@ -115,6 +121,16 @@ class _Lasting:
 def timing(name: str, pace: float, **more) -> bench.Timing:
     sizes = {"state_rows": 10, "state_bytes": 100, "disk_bytes": None, "checkpoint_bytes": 50, "commit_seconds": 0.5, "cpu_seconds": 2.0}
     return bench.Timing(name, rows=int(pace), outputs=1, seconds=(0.5, 0.5), **(sizes | more))
+
+
+def test_streams_of_which_there_cannot_be_so_many_are_refused(capsys):
+    for options, said in (
+        (["--streams", "1"], "--streams"),
+        (["--streams", "6"], "at most 5"),
+        (["--streams", "3", "--peer", "flink"], "--peer"),
+    ):
+        assert run(["bench", "spark", *options]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_targets_say_whether_they_hold():

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.spark.keys import KeyBook
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Shard
 
 pytest.importorskip("pyspark")
 from penstock.spark.reshard import divided, reshard

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: E402, N812
 from pyspark.sql import types as T  # noqa: E402, N812
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
-from penstock.spark.settle import _value  # noqa: E402
+from penstock.spark.owed import _value  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 
 pytestmark = ON_SPARK

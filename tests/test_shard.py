@@ -19,7 +19,8 @@ from penstock.core.budget import Budget
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
-from penstock.spark.shard import Plan, Shard, part_of
+from penstock.spark.plan import Plan, part_of
+from penstock.spark.shard import Shard
 from penstock.spark.state import Vault
 from penstock.spark.weight import row_bytes
 

@@ -21,7 +21,8 @@ from penstock.simulate import exact, simulate
 __version__ = "0.1.0"
 
 _ON_SPARK = {
-    "debt": "settle", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs", "truncate": "truncate",
+    "debt": "settle", "explain": "explain", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs",
+    "truncate": "truncate",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.output import NOTHING, Bar, FormatOption, announcing, number, print_json, print_table, wants_json
 from penstock.cli.texts import integer
+from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.experiments.peers import PeerTiming
@@ -24,12 +25,13 @@ _PEER_ROWS = 1_000_000
 
 
 def spark(
-    rows: Annotated[str | None, typer.Option(metavar="COUNT", help="Of a batch, both streams together.  [default: 500000]")] = None,
+    rows: Annotated[str | None, typer.Option(metavar="COUNT", help="Of a batch, all streams together.  [default: 500000]")] = None,
     batches: Annotated[str | None, typer.Option(metavar="N", help="Batches that count.  [default: 10]")] = None,
     own_batches: Annotated[str | None, typer.Option(metavar="N", help="The same for Spark's own, slow join.  [default: 3]")] = None,
     warm_up: Annotated[str | None, typer.Option(metavar="N", help="Batches before those; of Spark's join a tenth.  [default: 20]")] = None,
     window: Annotated[str | None, typer.Option(metavar="ROWS", help="Of each stream.  [default: 20000]")] = None,
     keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: 50000]")] = None,
+    streams: Annotated[str, typer.Option(metavar="N", help="Streams to join; of 3 and more, Spark's own join is a cascade.")] = "2",
     shards: Annotated[str | None, typer.Option(metavar="N", help="Shards and shuffle partitions.  [default: the cores]")] = None,
     heap: Annotated[bool, typer.Option(help="Also Spark's own join on its heap store.")] = True,
     doubling: Annotated[bool, typer.Option("--doubling", help="Also double window, rows and shards, one at a time.")] = False,
@@ -46,6 +48,11 @@ def spark(
     usual = _QUICK if quick else _USUAL
     sizes = {name: integer(text or usual[name], f"--{name}", least=_LEAST.get(name, 1)) for name, text in given.items()}
     cores = os.cpu_count() or 1
+    count = integer(streams, "--streams", least=2)
+    if count > _MOST:
+        raise PenstockError(f"--streams must be at most {_MOST}, got {count}")
+    if count > 2 and peer:
+        raise PenstockError(f"--peer joins two streams, got --streams {count}; leave one of them out")
     parts = cores if shards is None else integer(shards, "--shards", least=1)
 
     from penstock.experiments import peers, stream_speed
@@ -56,7 +63,7 @@ def spark(
     from penstock.spark import bench
     from penstock.spark.contenders import CONTENDERS, Job, sample
 
-    job = Job(shards=parts, **{name.replace("-", "_"): size for name, size in sizes.items()})
+    job = Job(shards=parts, streams=count, **{name.replace("-", "_"): size for name, size in sizes.items()})
     names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling
     steps = sum(sum(CONTENDERS[name].batches(job)) for name in names)
@@ -79,7 +86,7 @@ def spark(
         engine = session.version
         session.stop()
     about = {"spark": engine, "cores": cores, "load": [before, os.getloadavg()[0]], "rows_compared": compared}
-    verdicts = stream_speed.verdicts(timed)
+    verdicts = stream_speed.verdicts(timed, count)
     if as_json:
         print_json(
             {
@@ -102,7 +109,8 @@ def spark(
         _print_factors(stream_speed.factors(timed, more))
 
 
-_LEAST = {"rows": 2, "warm-up": 0}
+_LEAST = {"rows": 5, "warm-up": 0}
+_MOST = 5  # streams
 
 
 def _ratios(one: Timing | PeerTiming, timed: Sequence[Timing]) -> dict[str, float | None]:
@@ -151,8 +159,8 @@ def _print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: J
     print_table(
         columns,
         lines,
-        title=f"Batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, {job.shards} shards, "
-        f"{about['cores']} cores, Spark {about['spark']}",
+        title=f"{job.streams} streams, batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, "
+        f"{job.shards} shards, {about['cores']} cores, Spark {about['spark']}",
         caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {job.warm_up} batches of warm-up "
         "(of Spark's own join a tenth) are left out. "
         "CPU: Java and Python workers together. "

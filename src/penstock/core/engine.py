@@ -231,6 +231,6 @@ def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: 
 
 def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
     """How the compiled engine would rank for this policy; None where only the stepwise engine will do."""
-    if not problem.predicate.is_equality or problem.objective.function is not None:
+    if not problem.predicate.is_equality or problem.objective.function is not None or problem.counts_keys:
         return None
     return policy.ranking(problem)

@@ -21,7 +21,7 @@ from penstock.core.rounding import aged
 from penstock.core.state import ARRAYS, COUNTS, RECORD, SUMS, Memory, attach
 from penstock.core.tournament import BLOCK, LAST, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
-from penstock.core.window import DEAD, NEVER, expiries
+from penstock.core.window import COUNTING, DEAD, NEVER, expiries
 
 _LINE = 64  # bytes of a cache line
 _FEW = 1024  # bands
@@ -264,7 +264,7 @@ class FastEngine:
 
 def check_order(problem: Problem, time: Ints, now: int) -> None:
     """Windows counted in rows depend on the order of arrival: refuse rows whose time decreases."""
-    if any(w.kind == "rows" for w in problem.windows) and len(time):
+    if any(w.kind in COUNTING for w in problem.windows) and len(time):
         previous = np.concatenate([[now], time[:-1]])
         bad = np.flatnonzero(time < previous)
         if len(bad):

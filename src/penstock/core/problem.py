@@ -15,7 +15,7 @@ from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
 from penstock.core.trace import LIMIT, Ints
 from penstock.core.value import COUNT, Objective
-from penstock.core.window import Window, by_stream, check_names, parse_windows, whole
+from penstock.core.window import COUNTING, Window, by_stream, check_names, parse_windows, whole
 
 STATS = ("whole", "window", "decayed", "given", "sketch")
 SWITCHES = {
@@ -95,7 +95,7 @@ class Problem:
         if cross and graph is None:
             raise PenstockError(f"cross=True lets the parts of a join graph match freely and needs links as predicate, got {predicate!r}")
         windows = parse_windows(window, streams)
-        if has_lifetime and any(w.kind == "rows" for w in windows):
+        if has_lifetime and any(w.kind in COUNTING for w in windows):
             raise PenstockError("window rows:C counts rows, which a column 'lifetime' in ticks cannot replace; leave one out")
         if objective is None:
             objective = "min" if has_importance else "count"
@@ -122,7 +122,14 @@ class Problem:
         )
         if problem.stats == "sketch" and not problem.predicate.is_equality:
             raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use whole, window or decayed")
+        if problem.counts_keys and not problem.predicate.is_equality:
+            raise PenstockError("window rows_per_key:C counts the rows of one key, so the predicate must be equality of keys")
         return problem
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether a window holds the last rows of each key."""
+        return any(window.kind == "rows_per_key" for window in self.windows)
 
     @property
     def n_streams(self) -> int:
@@ -159,11 +166,16 @@ class Problem:
             if not window.bounded and not self.has_lifetime:
                 raise PenstockError(f"policy {policy!r} needs a window that tuples leave, stream {name} has {window.kind!r}")
 
+    def require_stream_windows(self) -> None:
+        """Refuse windows that hang on the keys that come: the optimum does not know them."""
+        if self.counts_keys:
+            raise PenstockError("the optimum needs windows of time or of the rows of a whole stream, got rows_per_key")
+
     def ageing(self) -> float:
         """The half-life of decayed statistics: given, else the longest window."""
         if self.half_life is not None:
             return self.half_life
-        if any(not w.bounded or w.kind == "rows" for w in self.windows):
+        if any(not w.bounded or w.kind in COUNTING for w in self.windows):
             raise PenstockError("half_life must be given where a window is not a length of time, got none")
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
 

@@ -22,7 +22,7 @@ from penstock.core.fast import TUPLE, check_order
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.core.view import View
-from penstock.core.window import DEAD, NEVER, expiries
+from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
 
 
 class StepwiseEngine:
@@ -71,8 +71,7 @@ class StepwiseEngine:
         self.now = max(self.now, int(self.seen.max()))
         if self.memory is None:
             return np.empty(0, np.int64)
-        _, bound = self._bounds()
-        gone = self.memory["expiry"] <= bound[self.memory["stream"]]
+        gone = self.memory["expiry"] <= self._reached(self.memory)
         expired = self.memory["row"][gone]
         self.memory = _pick(self.memory, ~gone)
         self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), **self._held(self.memory))
@@ -132,6 +131,8 @@ class StepwiseEngine:
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrivals,
             instantly=problem.switch("varying-window") == "instant",
         )  # fmt: skip
+        if problem.counts_keys:  # without a key there is no window
+            expiry = np.where(self._kinds("rows_per_key")[batch.stream] & (batch.key < 0), DEAD, expiry)
         row = np.arange(size) + self.totals.next_row
         return {
             "stream": batch.stream,
@@ -148,6 +149,7 @@ class StepwiseEngine:
             "produced": np.zeros(size, np.int64),
             "produced_value": np.zeros(size),
             "memo": np.zeros(size),
+            "followers": np.zeros(size, np.int64),
         }
 
     def _instant(self, new: Columns) -> Played:
@@ -159,11 +161,12 @@ class StepwiseEngine:
         np.maximum.at(self.seen, new["stream"], time)
         self.importance_seen += float(new["importance"].sum())
         new["arrived"] = np.full(len(new["time"]), self.instant)
-        in_rows, bound = self._bounds()
-        horizon = self._horizon()
-        late = int(np.count_nonzero((new["expiry"] <= horizon) & ~in_rows[new["stream"]]))
+        if problem.counts_keys:
+            self._follow(new)
+        counting = self._kinds(*COUNTING)
+        late = int(np.count_nonzero((new["expiry"] <= self._horizon()) & ~counting[new["stream"]]))
 
-        gone = self.memory["expiry"] <= bound[self.memory["stream"]]
+        gone = self.memory["expiry"] <= self._reached(self.memory)
         expired = self.memory["row"][gone]
         memory = _pick(self.memory, ~gone)
 
@@ -172,7 +175,7 @@ class StepwiseEngine:
         arrivals = np.arange(len(memory["time"]), len(candidates["time"]))
         outputs, value = np.empty((0, n + 1), np.int64), 0.0
         if problem.model == "buffered":
-            outputs, value = self._join(candidates, before, arrivals, in_rows)
+            outputs, value = self._join(candidates, before, arrivals, counting)
 
         seen = self.totals.n_input + len(new["time"])
         view = self._view(candidates, outputs, seen)
@@ -185,7 +188,7 @@ class StepwiseEngine:
         sheds = self._shed(candidates, order, stay, view.budget_step, self.policy.due(view))
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
-            outputs, value = self._join(candidates, before[stay[before]], arrivals, in_rows)
+            outputs, value = self._join(candidates, before[stay[before]], arrivals, counting)
         self.memory = _pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)
@@ -218,8 +221,7 @@ class StepwiseEngine:
         return {"retained": len(memory["time"]), "used": int(memory["weight"].sum())}
 
     def _view(self, candidates: Columns, outputs: Ints, seen: int) -> View:
-        in_rows, _ = self._bounds()
-        clock = np.where(in_rows, self.arrivals, self.now)
+        clock = np.where(self._kinds("rows"), self.arrivals, self.now)
         mean = self.importance_seen / seen
         return View(self.problem, self.statistics, candidates, self.now, clock, self.instant, outputs, mean, self.origin)
 
@@ -230,20 +232,32 @@ class StepwiseEngine:
             raise PenstockError(f"policy {self.policy.name!r} must return one number per candidate ({len(view)}), got {scores!r}")
         return np.lexsort((view.row, view.stream, view.time, *reversed(self.policy.ties(view)), scores))
 
-    def _bounds(self) -> tuple[NDArray[np.bool_], Ints]:
-        """Which streams have windows counted in rows, and up to which expiry the tuples of each have passed."""
-        in_rows = np.array([w.kind == "rows" for w in self.problem.windows])
-        return in_rows, np.where(in_rows, self.arrivals, self._horizon())
+    def _kinds(self, *kinds: str) -> NDArray[np.bool_]:
+        """Which streams have windows of these kinds."""
+        return np.array([window.kind in kinds for window in self.problem.windows])
+
+    def _reached(self, columns: Columns) -> Ints:
+        """What has passed by the clock of each tuple's window: time, rows of its stream, or rows of its stream and key after it."""
+        by_stream = np.where(self._kinds("rows"), self.arrivals, self._horizon())[columns["stream"]]
+        return np.where(self._kinds("rows_per_key")[columns["stream"]], columns["followers"], by_stream) if len(by_stream) else by_stream
+
+    def _follow(self, new: Columns) -> None:
+        """Count the arrivals of an instant as followers of those that came before, in memory and in the instant itself."""
+        assert self.memory is not None
+        arrived = new["stream"], new["key"]
+        self.memory["followers"] = self.memory["followers"] + followers(self.memory["stream"], self.memory["key"], *arrived)
+        same = (arrived[0][:, None] == arrived[0]) & (arrived[1][:, None] == arrived[1])
+        new["followers"] = np.triu(same, 1).sum(axis=1)
 
     def _horizon(self) -> int:
         if self.problem.clock == "global":
             return int(self.now)
         return -NEVER if (self.seen == -NEVER).any() else int((self.seen - self.problem.lateness).min())
 
-    def _join(self, columns: Columns, before: Ints, arrivals: Ints, in_rows: NDArray[np.bool_]) -> tuple[Ints, float]:
+    def _join(self, columns: Columns, before: Ints, arrivals: Ints, counting: NDArray[np.bool_]) -> tuple[Ints, float]:
         """Every combination with at least one arrival, each at its last arrival; and what those that count are worth."""
         problem, n = self.problem, self.problem.n_streams
-        limit = np.where(in_rows[columns["stream"]], NEVER, columns["expiry"])
+        limit = np.where(counting[columns["stream"]], NEVER, columns["expiry"])
         outputs = [np.empty((0, n + 1), np.int64)]
         total = 0.0
         for number, pivot in enumerate(arrivals):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
+from penstock.core.window import COUNTING
 
 if TYPE_CHECKING:
     from penstock.core.engine import Statistics
@@ -46,8 +47,9 @@ class View:
         self.key: Ints = columns["key"]
         self.values: NDArray[Any] = columns["values"]
         self.weight: Ints = columns["weight"]
-        in_rows = np.array([w.kind == "rows" for w in problem.windows])
-        self.staying: Bools = ~(in_rows[self.stream] & (self.expiry <= clock[self.stream]))
+        kinds = np.array([w.kind for w in problem.windows])[self.stream]
+        self.reached: Ints = np.where(kinds == "rows_per_key", columns["followers"], clock[self.stream])
+        self.staying: Bools = ~(np.isin(kinds, COUNTING) & (self.expiry <= self.reached))
         self.budget_step = max(0, int(np.searchsorted(problem.budget.times, now, side="right")) - 1)
         self.new: Bools = self.arrived == instant
         self._statistics = statistics
@@ -60,7 +62,7 @@ class View:
     def remaining(self) -> Ints:
         """The ticks (or rows) until each candidate leaves its window, not below 0."""
         less = self.problem.switch("life-remaining") == "less-one"
-        return np.maximum(self.expiry - self.clock[self.stream] - less, 0)
+        return np.maximum(self.expiry - self.reached - less, 0)
 
     @cached_property
     def mn(self) -> Floats:

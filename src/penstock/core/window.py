@@ -20,6 +20,8 @@ import numpy as np
 from penstock.core.errors import PenstockError
 from penstock.core.trace import LIMIT, Floats, Ints
 
+COUNTING = ("rows", "rows_per_key")
+"""The kinds of windows that count rows."""
 NEVER = 1 << 62
 """The expiry of a tuple that never leaves its window."""
 DEAD = -NEVER
@@ -33,12 +35,15 @@ _UNITS = {
     "hour": 3600 * 10**6,
     "day": 86400 * 10**6,
 }
-_HELP = 'a positive number of ticks, "rows:100", "tumbling:400", "landmark:0", "0:400,900:200" (from time 900 on 200) or "none"'
+_HELP = (
+    'a positive number of ticks, "rows:100", "rows_per_key:10", "tumbling:400", "landmark:0", "0:400,900:200" (from time 900 on 200) '
+    'or "none"'
+)
 
 
 @dataclass(frozen=True)
 class Window:
-    """The window of one stream: a kind (`time`, `rows`, `tumbling`, `landmark`, `none`, `schedule`) and its length.
+    """The window of one stream: a kind (`time`, `rows`, `rows_per_key`, `tumbling`, `landmark`, `none`, `schedule`) and its length.
 
     >>> Window.parse("rows:100")
     Window(kind='rows', length=100, schedule=())
@@ -67,9 +72,9 @@ class Window:
         kind, colon, rest = str(spec).partition(":")
         if not colon:
             return cls("time", ticks(spec, name))
-        if kind in ("rows", "tumbling"):
-            if kind == "rows" and not rest.strip().isdigit():
-                raise PenstockError(f"{name} must count rows in a whole number, such as rows:100, got {spec!r}")
+        if kind in (*COUNTING, "tumbling"):
+            if kind in COUNTING and not rest.strip().isdigit():
+                raise PenstockError(f"{name} must count rows in a whole number, such as {kind}:100, got {spec!r}")
             return cls(kind, ticks(rest, name))
         if kind == "landmark":
             return cls(kind, whole(rest, name))
@@ -113,6 +118,18 @@ class Window:
         return expiry
 
 
+def followers(stream: Ints, key: Ints, later_stream: Ints, later_key: Ints) -> Ints:
+    """How many later tuples have each tuple's stream and key.
+
+    >>> followers(*(np.array(column) for column in ([0, 1], [5, 5], [0, 0, 1], [5, 6, 5]))).tolist()
+    [1, 1]
+    """
+    both = np.stack([np.concatenate([stream, later_stream]), np.concatenate([key, later_key])])
+    _, which = np.unique(both, axis=1, return_inverse=True)
+    which = which.reshape(-1)
+    return np.bincount(which[len(stream) :], minlength=int(which.max(initial=0)) + 1)[which[: len(stream)]]
+
+
 def parse_windows(spec: Any, streams: Sequence[str]) -> tuple[Window, ...]:
     """One window per stream, from one specification for all or a mapping / "R=400,S=800" by stream.
 
@@ -128,12 +145,17 @@ def parse_windows(spec: Any, streams: Sequence[str]) -> tuple[Window, ...]:
 
 
 def expiries(windows: Sequence[Window], stream: Ints, time: Ints, lifetime: Ints | None, seen: Ints, *, instantly: bool = False) -> Ints:
-    """The expiry of every row. In a `rows` window it is a row count of the stream; `seen` holds the rows before this batch."""
+    """The expiry of every row. In a `rows` window it is a row count of the stream; `seen` holds the rows before this batch.
+
+    In a `rows_per_key` window it is how many rows of its stream and key must follow a tuple until it leaves.
+    """
     out = np.empty(len(time), dtype=np.int64)
     for number, window in enumerate(windows):
         mine = np.flatnonzero(stream == number)
         if window.kind == "rows":
             out[mine] = seen[number] + np.arange(1, len(mine) + 1) + window.length
+        elif window.kind == "rows_per_key":
+            out[mine] = window.length
         else:
             out[mine] = window.expiries(time[mine], instantly=instantly)
     return out if lifetime is None else time + lifetime
@@ -193,6 +215,7 @@ def longest(windows: Sequence[Window]) -> float:
 
 
 __all__ = [
+    "COUNTING",
     "DEAD",
     "NEVER",
     "Floats",
@@ -200,6 +223,7 @@ __all__ = [
     "by_stream",
     "check_names",
     "expiries",
+    "followers",
     "longest",
     "parse_windows",
     "ticks",

@@ -55,6 +55,7 @@ def number_instants(trace: Trace, problem: Problem, batch: Batch) -> Instants:
     budget = problem.budget
     if budget.in_bytes:
         raise PenstockError("the optimum needs memory in rows, got bytes: tuples of unequal size are a knapsack, not a flow")
+    problem.require_stream_windows()
     new = np.concatenate([[True], np.diff(batch.time) != 0])
     instant = np.cumsum(new) - 1
     time = batch.time[new]

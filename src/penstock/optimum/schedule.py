@@ -64,6 +64,7 @@ def last_instants(trace: Trace, problem: Problem) -> Ints:
     >>> last_instants(trace, Problem.of(trace.streams, window=2, memory=1)).tolist()
     [1, 1, 2, 2, 2, 2]
     """
+    problem.require_stream_windows()
     own = instants(trace.time)
     seen = np.zeros(problem.n_streams, dtype=np.int64)
     instantly = problem.switch("varying-window") == "instant"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.engine import Ranking
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.ranking import MATCHES, RATES, STAY
 from penstock.core.rounding import rounded
@@ -54,6 +55,8 @@ class Elife(Policy):
     def check(self, problem: Problem) -> None:
         """A life must end."""
         problem.require_bounded(self.name)
+        if problem.counts_keys:
+            raise PenstockError("policy 'elife' needs one clock for a pool, and a window of rows_per_key has one for each key; use 'life'")
 
     def score(self, view: View) -> Floats:
         """What a tuple earns beyond the toll in the rest of its life."""

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.core.errors import PenstockError
-from penstock.spark.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query
+from penstock.spark.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _PATIENCE = 0.2  # seconds between looks at a query
@@ -130,8 +130,8 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
 
     Spark's own join and Penstock with ample memory must give the same bag of rows; one that sheds, a part of it.
     """
-    rows = max(2, min(job.rows, 20_000) // 2 * 2)
-    window = max(1, min(job.window, rows // 4))
+    rows = max(1, min(job.rows, 10_000 * job.streams) // job.streams) * job.streams
+    window = max(1, min(job.window, rows // (2 * job.streams)))
     small = replace(job, rows=rows, window=window, keys=max(1, round(job.keys * window / job.window)))
     results = {}
     for name in names:
@@ -203,10 +203,11 @@ def _watch(query: Any, total: int, tell: Callable[[int], object]) -> list[dict[s
 def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: int) -> Counter[tuple[Any, ...]]:
     """The joined rows of so many batches, as a bag."""
     table = f"penstock_bench_{os.getpid()}"
-    last = f"{batches * (job.rows // 2):09d}"
-    columns = ["k", "unix_millis(l_ts) as l_ts", "l_v", "unix_millis(r_ts) as r_ts", "r_v"]
+    last = f"{batches * (job.rows // job.streams):09d}"
+    columns = ["k", *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
+    come = " and ".join(f"substr({side}_v, 2) < '{last}'" for side in sides_of(job))
     with _settings(spark, job, contender):
-        out = query(spark, job, contender).where(f"substr(l_v, 2) < '{last}' and substr(r_v, 2) < '{last}'")
+        out = query(spark, job, contender).where(come)
         with _running(out.selectExpr(*columns).writeStream.format("memory").queryName(table)) as (running, _):
             _watch(running, batches, lambda done: None)
     rows = spark.table(table).collect()

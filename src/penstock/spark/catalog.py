@@ -17,6 +17,7 @@ from penstock.core.value import OBJECTIVES
 from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
 from penstock.spark.duration import microseconds
+from penstock.spark.windows import window_of
 from penstock.statistics.table import RUNNING
 
 Read = Callable[[str, Any], Any]
@@ -111,7 +112,11 @@ def _rows(got: Any) -> bool:
 
 
 def _window(path: str, got: Any) -> Any:
-    return got if got == "none" else microseconds(got, path, least=1)
+    return window_of(got, argument=path)
+
+
+def _links(got: Any) -> bool:
+    return _text(got) or (isinstance(got, list) and bool(got) and all(map(_text, got)))
 
 
 def _trigger(path: str, got: Any) -> dict[str, Any]:
@@ -206,7 +211,8 @@ STREAM: Mapping[str, Key] = {
     "where": Key(sql),
     "select": Key(that("an SQL expression or a list of them", _texts, _as_list)),
     "time": Key(a_column, needed=True),
-    "window": Key(_window, needed=True),
+    "window": Key(_window),
+    "rows_per_key": Key(whole(1)),
     "lateness": Key(length(), default=0),
     "key": Key(columns),
     "importance": Key(sql),
@@ -216,6 +222,8 @@ STREAM: Mapping[str, Key] = {
 
 JOIN: Mapping[str, Key] = {
     "on": Key(columns),
+    "predicate": Key(that('a comparison such as "<" or "eps:0.5", or a list of links such as "R.a = S.a"', _links)),
+    "cross": Key(that("true or false", lambda got: isinstance(got, bool))),
     "memory": Key(memory, needed=True),
     "policy": Key(one_of(POLICIES)),
     "allocation": Key(one_of(("variable", "fixed"))),

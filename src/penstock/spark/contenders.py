@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,18 +24,21 @@ HEAP = {STORE: f"{_PROVIDERS}.HDFSBackedStateStoreProvider"}
 _START = 1_767_225_600_000
 """The time of the first row, in ms. One of 1970-01-01 00:00 would be late for Spark, whose watermark begins there."""
 OBSERVED = "penstock"
+SIDES = "lrstu"
+"""The names of the streams there can be."""
 
 
 @dataclass(frozen=True)
 class Job:
     """What every contender does; the defaults are those of the targets: rows of 30 bytes, 0.4 outputs per input."""
 
-    rows: int = 500_000  # per batch, of both streams together
+    rows: int = 500_000  # per batch, of all streams together
     window: int = 20_000  # rows of each stream
     keys: int = 50_000
     shards: int = 2
     batches: int = 10  # that count
     own_batches: int = 3  # that count, of Spark's own join: it is slow
+    streams: int = 2
     warm_up: int = 20  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, a tenth
 
 
@@ -42,10 +46,10 @@ class Job:
 class Contender:
     """A way to do the job: how its query is made, what Spark is told, and in which part of the memory that all would need."""
 
-    build: Callable[[DataFrame, DataFrame, Job, Contender], DataFrame]
+    build: Callable[[Mapping[str, DataFrame], Job, Contender], DataFrame]
     settings: Mapping[str, str] = field(default_factory=dict)
     joins: bool = True
-    share: float | None = None  # of the rows in both windows; None: not bounded
+    share: float | None = None  # of the rows in all windows; None: not bounded
     slow: bool = False
 
     @property
@@ -59,12 +63,21 @@ class Contender:
 
     def memory(self, job: Job) -> int | None:
         """The budget in rows."""
-        return None if self.share is None else max(job.shards, int(2 * job.window * self.share))
+        return None if self.share is None else max(job.shards, int(job.streams * job.window * self.share))
 
 
 def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:
     """The query of a contender, on rows that keep coming."""
-    return contender.build(_source(spark, "l", job), _source(spark, "r", job), job, contender)
+    return contender.build({side: _source(spark, side, job) for side in sides_of(job)}, job, contender)
+
+
+def sides_of(job: Job) -> str:
+    """The names of the streams, a letter each.
+
+    >>> sides_of(Job(streams=3))
+    'lrs'
+    """
+    return SIDES[: job.streams]
 
 
 def sample(spark: SparkSession, job: Job, rows: int) -> tuple[pa.Table, pa.Table]:
@@ -84,26 +97,36 @@ def _rows(numbers: DataFrame, side: str, job: Job) -> DataFrame:
 
 
 def _source(spark: SparkSession, side: str, job: Job) -> DataFrame:
-    options = {"rowsPerBatch": job.rows // 2, "numPartitions": job.shards, "startTimestamp": 0, "advanceMillisPerBatch": 1}
+    options = {"rowsPerBatch": job.rows // job.streams, "numPartitions": job.shards, "startTimestamp": 0, "advanceMillisPerBatch": 1}
     return _rows(spark.readStream.format("rate-micro-batch").options(**options).load(), side, job)
 
 
-def _pass_through(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
+def _pass_through(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
     """All rows to Python and back, and nothing else: no join on Spark with Python in it can be faster."""
-    both = left.unionByName(right)
-    return both.mapInArrow(lambda batches: batches, both.schema)
+    every = reduce(DataFrame.unionByName, sides.values())
+    return every.mapInArrow(lambda batches: batches, every.schema)
 
 
-def _spark_join(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
-    near = f"l.ts > r.ts - interval {job.window} milliseconds and l.ts < r.ts + interval {job.window} milliseconds"
-    sides = [frame.withWatermark("ts", "0 seconds").alias(name) for name, frame in {"l": left, "r": right}.items()]
-    joined = sides[0].join(sides[1], F.expr(f"l.k = r.k and {near}"))
-    return joined.selectExpr("l.k", "l.ts as l_ts", "l.v as l_v", "r.ts as r_ts", "r.v as r_v")
+def _spark_join(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
+    """Spark's own join; of more than two streams a cascade, each step with bounds between the new stream and all before it."""
+    first, *rest = sides
+    out = _watermarked(sides[first], first)
+    for number, side in enumerate(rest, 1):
+        near = [
+            f"{side}_ts > {other}_ts - interval {job.window} milliseconds and {side}_ts < {other}_ts + interval {job.window} milliseconds"
+            for other in list(sides)[:number]
+        ]
+        out = out.join(_watermarked(sides[side], side), F.expr(" and ".join([f"{first}_k = {side}_k", *near])))
+    return out.selectExpr(f"{first}_k as k", *(f"{side}_{column}" for side in sides for column in ("ts", "v")))
 
 
-def _penstock(left: DataFrame, right: DataFrame, job: Job, contender: Contender) -> DataFrame:
-    sides = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in {"l": left, "r": right}.items()}
-    return join(sides, on="k", memory=contender.memory(job), shards=job.shards, name=OBSERVED)
+def _watermarked(frame: DataFrame, side: str) -> DataFrame:
+    return frame.select(*(F.col(column).alias(f"{side}_{column}") for column in frame.columns)).withWatermark(f"{side}_ts", "0 seconds")
+
+
+def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
+    streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
+    return join(streams, on="k", memory=contender.memory(job), shards=job.shards, name=OBSERVED)
 
 
 CONTENDERS: dict[str, Contender] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.spark.blocks import SHARD
 from penstock.spark.duration import UNITS, microseconds
 from penstock.spark.order import ORDER
 from penstock.spark.shard import IMPORTANCE, TIME
+from penstock.spark.windows import NOT_GIVEN, check_lateness, window_of
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
 _ZONELESS = " + ".join(
@@ -24,13 +25,17 @@ _ZONELESS = " + ".join(
 """Microseconds since 1970 of a timestamp without zone, which no session time zone may bend."""
 
 
+Places = Callable[[Sequence[Column], Column], Column]
+"""From columns that tell rows apart, and whether a row has a time, to the shards of the row."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A DataFrame as one side of a join; made by `ps.stream`."""
 
     frame: DataFrame
     time: str
-    window: int | str  # microseconds, or "none"
+    window: int | str  # microseconds, "none", "rows:C" or "rows_per_key:C"
     key: tuple[str, ...] | None
     importance: str | Column | None
     lateness: int
@@ -42,7 +47,8 @@ def stream(
     df: DataFrame,
     *,
     time: str,
-    window: Any,
+    window: Any = NOT_GIVEN,
+    rows_per_key: int | None = None,
     key: str | Sequence[str] | None = None,
     importance: str | Column | None = None,
     lateness: Any = "0 seconds",
@@ -51,7 +57,9 @@ def stream(
 ) -> Stream:
     """A DataFrame as one side of a join.
 
-    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", or None for ever.
+    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for ever, or
+      "rows:100" for the last 100 rows of the stream (then the join has one shard).
+    * `rows_per_key`: instead of `window`, the last so many rows of the stream with the same key.
     * `key`: the columns to match, where their names differ from `on`.
     * `importance`: a column or SQL expression, > 0: what the row is worth.
     * `lateness`: how much later than its successors a row of this stream may come.
@@ -81,8 +89,9 @@ def stream(
                 f"df must not carry a watermark, got one on {field.name!r}: Penstock keeps event time itself, and Spark would not let you "
                 'set a watermark on the joined rows. Leave withWatermark out here, and say lateness="..." instead'
             )
-    length = "none" if window is None or window == "none" else microseconds(window, "window", least=1)
-    return Stream(df, time, length, own, importance, microseconds(lateness, "lateness"), order, kept)
+    length, late = window_of(window, rows_per_key), microseconds(lateness, "lateness")
+    check_lateness(length, late)
+    return Stream(df, time, length, own, importance, late, order, kept)
 
 
 def names_in(argument: str, value: Any) -> tuple[str, ...]:
@@ -109,26 +118,37 @@ def _check_importance(df: DataFrame, time: str, importance: Any) -> None:
         raise PenstockError(f"importance must be a number, got {importance!r} of type {kind.simpleString()}")
 
 
-def prepared(side: Stream, keys: Sequence[str], out: Mapping[str, str], weighed: bool, shards: int) -> DataFrame:
-    """The columns that travel: shard, keys, payload (columns `out`, under their new names); time, order and importance where needed."""
+def prepared(side: Stream, sent: Mapping[str, Column], out: Mapping[str, str], weighed: bool, places: Places) -> DataFrame:
+    """The columns that travel: shard, what is compared (`sent`), payload (columns `out`, under their new names); time, order and
+    importance where needed. A row that goes to several shards is there once for each.
+    """
     frame = side.frame
     importance = F.lit(1.0) if side.importance is None else F.expr(side.importance) if isinstance(side.importance, str) else side.importance
-    key = [comparable(F.col(quoted(key)), frame.schema[key].dataType) for key in keys]
+    kinds = {field.name: field.dataType for field in frame.schema}
+    row = [F.col(quoted(name)) for name in dict.fromkeys([side.time, *out]) if is_hashable(kinds[name])]
+    found = places(row, F.col(quoted(side.time)).isNotNull())
     columns = [
-        (F.pmod(F.xxhash64(*key), F.lit(shards)) if shards > 1 else F.lit(0).cast("bigint")).alias(SHARD),
-        *([] if side.time in out else [_micros(side).alias(TIME)]),
+        found.alias(SHARD),
+        *([] if side.time in out else [micros(side.time, kinds[side.time]).alias(TIME)]),
         *([] if side.order is None else [F.col(quoted(side.order)).alias(ORDER)]),
-        *(F.col(quoted(key)).alias(f"key{number}") for number, key in enumerate(keys)),
+        *(column.alias(name) for name, column in sent.items()),
         *([importance.cast("double").alias(IMPORTANCE)] if weighed else []),
         *(F.col(quoted(column)).alias(name) for column, name in out.items()),
     ]
-    return frame.select(*columns)
+    chosen = frame.select(*columns)
+    if not isinstance(chosen.schema[0].dataType, T.ArrayType):
+        return chosen
+    return chosen.select(F.explode(SHARD).alias(SHARD), *(F.col(quoted(name)) for name in chosen.columns[1:]))
 
 
-def _micros(side: Stream) -> Column:
-    """The time of a row in microseconds since 1970."""
-    zoned = isinstance(side.frame.schema[side.time].dataType, T.TimestampType)
-    return F.unix_micros(F.col(quoted(side.time))) if zoned else F.expr(_ZONELESS.format(quoted(side.time)))
+def is_hashable(kind: T.DataType) -> bool:
+    """Whether Spark hashes values of this type."""
+    return not any(isinstance(part, T.MapType | T.VariantType) for part in _parts(kind))
+
+
+def micros(name: str, kind: T.DataType) -> Column:
+    """A column of timestamps in microseconds since 1970."""
+    return F.unix_micros(F.col(quoted(name))) if isinstance(kind, T.TimestampType) else F.expr(_ZONELESS.format(quoted(name)))
 
 
 def keys_of(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -148,21 +168,30 @@ def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) ->
         got = "; ".join(f"{n} has {', '.join(kind)}" for n, kind in zip(streams, kinds, strict=True))
         raise PenstockError(f"keys must have the same types in all streams, got: {got}; cast one of them")
     for field in fields[0]:
-        parts = list(_parts(field.dataType))
-        if any(isinstance(part, T.MapType | T.VariantType) for part in parts):
+        trouble = unfit(field.dataType)
+        if trouble is not None:
             raise PenstockError(
-                f"on must name columns of types that can be ordered, got {field.name!r} of type {field.dataType.simpleString()}"
+                f"on must name columns {trouble[0]}, got {field.name!r} of type {field.dataType.simpleString()}{trouble[1]}"
             )
-        if any(isinstance(part, T.FloatType | T.DoubleType) for part in parts[1:]):
-            raise PenstockError(
-                f"on must not name arrays or structs with floats in them, whose equality is not that of their bytes, got {field.name!r} of "
-                f"type {field.dataType.simpleString()}: name the floats themselves, or cast them to decimals"
-            )
-        if "collate" in field.dataType.simpleString() and "UTF8_BINARY" not in field.dataType.simpleString():
-            raise PenstockError(
-                f"on must name columns that are equal where their bytes are, got {field.name!r} of type {field.dataType.simpleString()}: "
-                "join on lower(...) or another canonical form of it, cast to string"
-            )
+
+
+def unfit(kind: T.DataType) -> tuple[str, str] | None:
+    """Why values of a type cannot be compared for equality, and the remedy; None where they can.
+
+    >>> unfit(T.LongType()) is None, unfit(T.MapType(T.LongType(), T.LongType()))
+    (True, ('of types that can be ordered', ''))
+    """
+    parts = list(_parts(kind))
+    if any(isinstance(part, T.MapType | T.VariantType) for part in parts):
+        return "of types that can be ordered", ""
+    if any(isinstance(part, T.FloatType | T.DoubleType) for part in parts[1:]):
+        return (
+            "other than arrays or structs with floats in them, whose equality is not that of their bytes",
+            ": name the floats themselves, or cast them to decimals",
+        )
+    if "collate" in kind.simpleString() and "UTF8_BINARY" not in kind.simpleString():
+        return "that are equal where their bytes are", ": join on lower(...) or another canonical form of it, cast to string"
+    return None
 
 
 def _parts(kind: T.DataType) -> Iterator[T.DataType]:

@@ -58,14 +58,31 @@ class KeyBook:
             if null.any():
                 there = pa.array(~null)
                 columns = [column.filter(there) for column in columns]
-            which = first = np.zeros(len(columns[0]), dtype=np.int64)
-            for column in columns:
-                code = column.dictionary_encode()
-                joint = which * len(code.dictionary) + np.asarray(code.indices)
-                _, first, which = np.unique(joint, return_index=True, return_inverse=True)
-            at = pa.array(first)
-            out[~null] = self.look_up(_names([column.take(at) for column in columns]))[which]
+            out[~null] = self._entered(columns)
         out[null] = NOBODY
+        return out
+
+    def _entered(self, columns: list[pa.Array]) -> Ints:
+        """The numbers of rows without nulls, from the names of their values."""
+        which = first = np.zeros(len(columns[0]), dtype=np.int64)
+        for column in columns:
+            code = column.dictionary_encode()
+            joint = which * len(code.dictionary) + np.asarray(code.indices)
+            _, first, which = np.unique(joint, return_index=True, return_inverse=True)
+        at = pa.array(first)
+        return self.look_up(_names([column.take(at) for column in columns]))[which]
+
+    def dictionary(self, column: Any) -> Ints:
+        """One number per row that does not grow with the values themselves; -1 for a null.
+
+        >>> KeyBook().dictionary(pa.array([1 << 60, None, 7])).tolist()
+        [1, -1, 3]
+        """
+        column = _plain(column)
+        null = np.asarray(column.is_null())
+        out = np.full(len(null), NOBODY)
+        if not null.all():
+            out[~null] = self._entered([column.drop_null()])
         return out
 
     def look_up(self, names: pa.Array) -> Ints:

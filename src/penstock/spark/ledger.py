@@ -31,11 +31,14 @@ BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
 )  # fmt: skip
 GONE = -1
 """The stream of rows that tell of departures."""
+NO_LINKS = "null"
+"""In place of links, where keys are equal."""
 PICKLED = "pickle:"
 """Before an objective that is a function of the user."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
 _VERSION = 1
+_TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 _READERS = 16  # footers read at the same time
 
@@ -58,10 +61,13 @@ class LedgerPlan:
     condition: str | None  # SQL over the columns of the result
     schema: str  # of the result, in Spark's JSON
     has_importance: bool
+    links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, and the links between them
+    counted: str = "null"  # JSON: by stream the kind and size of a window that counts rows
 
     def text(self, query: str) -> str:
         """As JSON, for people to read too."""
-        return json.dumps({"version": _VERSION, "query": query} | asdict(self) | {"schema": json.loads(self.schema)}, indent=2) + "\n"
+        facts = asdict(self) | {name: json.loads(getattr(self, name)) for name in _TEXTS}
+        return json.dumps({"version": _VERSION, "query": query} | facts, indent=2) + "\n"
 
     @classmethod
     def of(cls, text: str | bytes) -> tuple[LedgerPlan, str]:
@@ -70,8 +76,13 @@ class LedgerPlan:
         if facts.get("version") != _VERSION:
             raise PenstockError(f"archive must have a ledger of version {_VERSION}, got version {facts.get('version')!r}")
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
-        facts |= {"payload": tuple(tuple(one) for one in facts["payload"]), "schema": json.dumps(facts["schema"])}
+        facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
         return cls(**{field.name: facts[field.name] for field in fields(cls)}), facts["query"]
+
+    def sent(self, stream: int) -> list[str]:
+        """The columns that are compared, as they travel."""
+        found = json.loads(self.links)
+        return [f"key{number}" for number in range(self.keys)] if found is None else list(found["sent"][stream])
 
 
 class Ledger:
@@ -118,7 +129,7 @@ class Ledger:
             return table.column(table.schema.get_all_field_indices(name)[at])
 
         ours = {STREAM: _constant(stream, table.num_rows), ROW: column("row"), ARRIVED: column("arrived"), TIME: column("time")}
-        ours |= {f"{KEY}{number}": column(f"key{number}") for number in range(self.plan.keys)}
+        ours |= {f"_{name}": column(name) for name in self.plan.sent(stream)}
         if self.plan.has_importance:
             ours[IMPORTANCE] = column("importance")
         return ours | {name: column(name, -1) for name in self.plan.payload[stream]}
@@ -213,7 +224,7 @@ def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
     old, owner = LedgerPlan.of(there)
     for name in ["query", *(field.name for field in fields(LedgerPlan))]:
         before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
-        if name == "schema":
+        if name in _TEXTS:
             before, now = json.loads(before), json.loads(now)
         elif name == "objective" and all(str(one).startswith(PICKLED) for one in (before, now)):
             continue

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.spark.payload import Block, Changes, Payload
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Shard
 
 
 def folder_of(query: str, name: str, number: int) -> Path:

@@ -4,10 +4,13 @@ A shed tuple leaves a *ghost*. Memory and ghosts together are kept by a second e
 and the real engine does not is lost. This holds for any number of streams. While nothing has been shed there is no shadow.
 
 Ghosts have a budget of their own. Beyond it, ghosts of the heaviest keys stay and the others are sampled, by tuple (for more than two
-streams by key), each *unit* kept with probability q. With m the losses seen of a unit, the estimate adds m / q, and its variance is
-estimated without bias as the sum over kept units of (2·m·a + m²·(1/q - 1)) / q, where a sums m·(1/q - 1) over the unit's earlier
-batches: q may fall from batch to batch, and losses of one unit hang together. For more than two streams a few keys carry most of the
-loss, more than a normal interval can tell: there the estimate is given, and its interval is everything.
+streams by key), each *unit* kept with probability q. Where keys need not be equal there are no heavy ones; and for more than two streams
+each ghost is a unit then, so that an output with g of them, all seen, stands for 1 / q^g.
+
+With m the losses seen of a unit, the estimate adds m / q, and its variance is estimated without bias as the sum over kept units of
+(2·m·a + m²·(1/q - 1)) / q, where a sums m·(1/q - 1) over the unit's earlier batches: q may fall from batch to batch, and losses of one
+unit hang together. For more than two streams a few keys carry most of the loss, more than a normal interval can tell: there the estimate
+is given, and its interval is everything.
 """
 
 from __future__ import annotations
@@ -19,12 +22,11 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
-from penstock.core.fast import FastEngine
+from penstock.core.engine import Engine, Keep, Played, Totals
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
-from penstock.policies.table import open_policy
-from penstock.statistics.table import RUNNING
+from penstock.core.window import COUNTING, NEVER
+from penstock.spark.shadow import Shadow, adopt, dismiss, open_shadow
 
 _ROOM = 0.75  # of the budget that is filled after ghosts had to go
 
@@ -74,8 +76,12 @@ class Meter:
 
     def __init__(self, problem: Problem, ghosts: int, *, wants_rows: bool = False, seed: int = 0) -> None:
         self.problem, self.ghosts, self.wants_rows, self.seed = problem, ghosts, wants_rows, seed
-        self.by_key = problem.n_streams > 2  # the unit that is sampled
-        self.shadow: FastEngine | None = None
+        self.keyed = problem.predicate.is_equality
+        self.by_key = self.keyed and problem.n_streams > 2  # the unit that is sampled
+        self.counting = np.array([window.kind in COUNTING for window in problem.windows])  # expiries are no times there
+        self.by_ghost = not self.keyed and problem.n_streams > 2
+        self.faint = np.empty(0, dtype=np.int64)  # the ghosts when a batch begins, where each is a unit
+        self.shadow: Shadow | None = None
         self.q = 1.0
         self.heavy = np.empty(0, dtype=np.int64)  # keys
         self.idle = False  # the shadow has begun with this batch
@@ -84,31 +90,18 @@ class Meter:
         self.total = Loss()
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
 
-    def _open(self, outputs: bool) -> FastEngine:
-        problem = Problem.of(
-            self.problem.streams,
-            window=dict(zip(self.problem.streams, self.problem.windows, strict=True)),
-            memory=LIMIT - 1,
-            objective=self.problem.objective,
-            stats="window",
-            clock=self.problem.clock,
-            lateness=dict(zip(self.problem.streams, self.problem.lateness.tolist(), strict=True)),
-            has_importance=self.problem.has_importance,
-        )
-        engine = open_engine(problem, open_policy("fifo", problem), RUNNING["window"](problem), Keep(outputs=outputs))
-        assert isinstance(engine, FastEngine)
-        return engine
-
     def before(self, batch: Batch, engine: Engine) -> None:
         """Begin a shadow if this batch may shed something."""
         self.idle = self.shadow is None and _may_shed(self.problem, engine, batch)
         if self.idle:
             self.begin(engine)
+        if self.q < 1.0 and self.by_ghost and self.shadow is not None:
+            self.faint = np.setdiff1d(self.shadow.retained(), engine.retained(), assume_unique=True)
 
     def begin(self, engine: Engine) -> None:
         """Begin a shadow of what the engine holds."""
-        self.shadow = self._open(self.wants_rows)
-        self.shadow.adopt(engine)
+        self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
+        adopt(self.shadow, engine)
 
     def after(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> tuple[Loss, Ints, Floats]:
         """What this batch lost; with `wants_rows`, also the lost outputs that were seen (time, row per stream) and what each stands for."""
@@ -152,14 +145,13 @@ class Meter:
         rows = made[:, 1:]
         at = np.searchsorted(tuples["row"], rows)
         key = tuples["key"][at[:, 0]]
+        if self.q < 1.0 and self.by_ghost:
+            return self._weigh_by_ghosts(made, at, tuples)
         unit = key if self.by_key else rows.min(axis=1)
         exact = np.isin(key, self.heavy) if self.q < 1.0 else np.ones(len(unit), dtype=bool)
         kept = exact | (_draw(unit, self.seed) < self.q)
         made, at, unit, exact = made[kept], at[kept], unit[kept], exact[kept]
-        value = np.ones(len(made)) * self.problem.objective.of([1.0] * self.problem.n_streams)
-        if not self.problem.steady:
-            members = [tuples["importance"][column] for column in at.T]
-            value = self.problem.objective.pairs(*members) if len(members) == 2 else _values(self.problem, members)
+        value = self._value(at, tuples)
         weight = np.where(exact, 1.0, 1 / self.q)
         loss = Loss(float(weight.sum()), float((weight * value).sum()))
         self._growth = np.zeros(2)
@@ -175,7 +167,21 @@ class Meter:
                 self._growth = np.full(2, np.inf)
         return loss, made, weight
 
-    def _make_room(self, shadow: FastEngine, engine: Engine) -> None:
+    def _weigh_by_ghosts(self, made: Ints, at: Ints, tuples: dict[str, Any]) -> tuple[Loss, Ints, Floats]:
+        """The same where every ghost is a unit: how far the estimate may be off is not known."""
+        weight = self.q ** -np.isin(made[:, 1:], self.faint).sum(axis=1, dtype=np.float64)
+        self._growth = np.full(2, np.inf)
+        loss = Loss(float(weight.sum()), float((weight * self._value(at, tuples)).sum()), np.inf, np.inf, 1.0)
+        return loss, made, weight
+
+    def _value(self, at: Ints, tuples: dict[str, Any]) -> Floats:
+        """The value of outputs whose members are at these places."""
+        if self.problem.steady:
+            return np.ones(len(at)) * self.problem.objective.of([1.0] * self.problem.n_streams)
+        members = [tuples["importance"][column] for column in at.T]
+        return self.problem.objective.pairs(*members) if len(members) == 2 else _values(self.problem, members)
+
+    def _make_room(self, shadow: Shadow, engine: Engine) -> None:
         """Keep the ghosts within their budget: the heaviest keys whole, the rest by a smaller sample."""
         if self.q == 1.0 and shadow.totals.retained - engine.totals.retained <= self.ghosts:
             return
@@ -184,8 +190,9 @@ class Meter:
         while True:
             goes = self._goes(tuples, ghost)
             if goes.any():
-                shadow.dismiss(tuples["row"][goes])
-                self.blind_until = max(self.blind_until, int(tuples["expiry"][goes & (tuples["key"] >= 0)].max(initial=-LIMIT)))
+                dismiss(shadow, tuples["row"][goes])
+                expiry = np.where(self.counting[tuples["stream"]], NEVER, tuples["expiry"])[goes & (tuples["key"] >= 0)]
+                self.blind_until = max(self.blind_until, int(expiry.max(initial=-LIMIT)))
                 tuples, ghost = {name: column[~goes] for name, column in tuples.items()}, ghost[~goes]
             if np.count_nonzero(ghost) <= self.ghosts:
                 break
@@ -201,7 +208,8 @@ class Meter:
 
     def _sample_less(self, tuples: dict[str, Any], ghost: Any) -> None:
         """Choose the heavy keys, only fewer than before, and a q by which the other ghosts fit."""
-        self.heavy = _heaviest(tuples, ghost, self.ghosts * _ROOM / 2, self.heavy if self.q < 1.0 else None)
+        if self.keyed:
+            self.heavy = _heaviest(tuples, ghost, self.ghosts * _ROOM / 2, self.heavy if self.q < 1.0 else None)
         light = int(np.count_nonzero(ghost & ~np.isin(tuples["key"], self.heavy)))
         room = max(1.0, self.ghosts * _ROOM - (np.count_nonzero(ghost) - light))
         self.q *= min(1 / 1.5, room / max(1, light))
@@ -214,7 +222,7 @@ class Meter:
         """Go on from what `freeze` gave."""
         self._take(state)
         if state["shadow"] is not None:
-            self.shadow = self._open(self.wants_rows)
+            self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
             self.shadow.thaw(state["shadow"])
 
     def snapshot(self) -> dict[str, Any]:
@@ -225,7 +233,7 @@ class Meter:
         """Go on from a snapshot."""
         self._take(state)
         if state["shadow"] is not None:
-            self.shadow = self._open(self.wants_rows)
+            self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
             self.shadow.restore(state["shadow"])
 
     def _own(self) -> dict[str, Any]:

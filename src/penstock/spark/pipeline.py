@@ -66,8 +66,9 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             frame = frame.where(said["where"]) if said["where"] else frame
         with _about(recipe, f"streams.{name}.select"):
             frame = frame.selectExpr(*said["select"]) if said["select"] else frame
-        options = {option: said[option] for option in ("key", "importance", "order", "columns") if said[option] is not None}
-        lengths = {option: _length(said[option]) for option in ("window", "lateness")}
+        kept = ("key", "importance", "order", "columns", "rows_per_key")
+        options = {option: said[option] for option in kept if said[option] is not None}
+        lengths = {option: _length(said[option]) for option in ("window", "lateness") if said[option] is not None}
         with _about(recipe, f"streams.{name}", joint="."):
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
@@ -110,7 +111,7 @@ def _about(recipe: Recipe, key: str, *, joint: str = ": ") -> Iterator[None]:
 
 
 def _length(said: Any) -> Any:
-    return said if said == "none" else f"{said} microseconds"
+    return said if isinstance(said, str) else f"{said} microseconds"
 
 
 def _place(path: str) -> str:

@@ -16,7 +16,8 @@ from penstock.spark import local
 from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cell
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import counted
-from penstock.spark.shard import Plan, Result, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 
 _CELL_ROWS = 100_000  # joined rows that travel as one value

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.errors import PenstockError, choose
+from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
-from penstock.spark.shard import part_of
+from penstock.spark.plan import part_of
+from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
@@ -90,7 +92,7 @@ def check_recipe(found: Mapping[str, Any], file: str = "pipeline.toml") -> Recip
     join = check.table("join", found.get("join"), JOIN)
     sink = check.kind("sink", found.get("sink"), SINKS)
     recipe = Recipe(file, spark, sources, streams, join, sink)
-    for rule in (_sources_and_streams, _keys, _generators, _paths):
+    for rule in (_sources_and_streams, _windows, _keys, _generators, _paths):
         check.mistakes += rule(recipe)
     if not check.mistakes:
         check.mistakes += _engine(recipe)
@@ -200,11 +202,31 @@ def _sources_and_streams(recipe: Recipe) -> list[str]:
     ]
 
 
+def _windows(recipe: Recipe) -> list[str]:
+    """Every stream has a window, in time or in rows, and not both."""
+    wrong = []
+    for name, stream in recipe.streams.items():
+        if "window" not in stream or "rows_per_key" not in stream or "lateness" not in stream:
+            continue
+        window, rows = stream["window"], stream["rows_per_key"]
+        try:
+            if window is None or rows is not None:  # a window has been read already
+                window = window_of(NOT_GIVEN if window is None else window, rows, f"streams.{name}.window")
+            check_lateness(window, stream["lateness"], f"streams.{name}.lateness")
+        except PenstockError as error:
+            wrong.append(str(error))
+    return wrong
+
+
 def _keys(recipe: Recipe) -> list[str]:
-    """Every stream knows its key columns, as many as the others."""
-    if "on" not in recipe.join:
+    """Every stream knows its key columns, as many as the others; where links name columns, none has any."""
+    if "on" not in recipe.join or "predicate" not in recipe.join:
         return []
     on = recipe.join["on"]
+    if is_graph(recipe.join["predicate"]):
+        named = {"join.on": on} | {f"streams.{name}.key": stream.get("key") for name, stream in recipe.streams.items()}
+        told = "must be left out where join.predicate names the linked columns"
+        return [f"{key} {told}, got {shown(own)}" for key, own in named.items() if own]
     keys = {name: stream["key"] or on for name, stream in recipe.streams.items() if "key" in stream}
     without = [name for name, key in keys.items() if key is None]
     if without:
@@ -262,9 +284,11 @@ def _engine(recipe: Recipe) -> list[str]:
     options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
     policy = options.pop("policy", "prob")
     options.setdefault("stats", "decayed")
-    options["window"] = {name: stream["window"] for name, stream in recipe.streams.items()}
+    windows = {name: stream["window"] or f"rows_per_key:{stream['rows_per_key']}" for name, stream in recipe.streams.items()}
+    options["window"] = windows
     weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
     try:
+        check_shards(windows, recipe.join.get("shards"))
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
         open_policy(policy, Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options))

@@ -30,8 +30,9 @@ from penstock.spark.inputs import comparable
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter, Units
 from penstock.spark.payload import Block, Payload
+from penstock.spark.plan import Plan
 from penstock.spark.rewrite import StateRows, rewrite_state
-from penstock.spark.shard import Plan, Shard
+from penstock.spark.shard import Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 
 _SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "value", "importance_seen")
@@ -49,10 +50,18 @@ def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
 
 
 def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
+    made_with = json.loads(rows["head"][0][2][1])["fixed"]
+    if made_with.get("compared") is not None:
+        raise PenstockError(
+            f"the state of a join by {made_with['predicate']!r} cannot be divided anew: its rows are in shards by cell or as copies in a "
+            "matrix, not by key; use a new checkpoint"
+        )
     old = opened(rows)
     plan = old[0].plan
     if not isinstance(old[0].engine, FastEngine):
-        raise PenstockError("the state of a policy or value function of your own cannot be divided; use a new checkpoint")
+        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
+    if any(str(window).startswith("rows:") for window in made_with["window"].values()):
+        raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):
         raise PenstockError(f"shards must differ from what the query has, got {count}")
     ids = shard_ids(count)

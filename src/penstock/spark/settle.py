@@ -10,43 +10,20 @@ the exact join under the opposite condition, so emitted and settled outputs toge
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import pickle
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add, mul
 
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
-from penstock.core.value import Objective
-from penstock.spark.ledger import (
-    ARRIVED,
-    BATCH,
-    GONE,
-    IMPORTANCE,
-    KEY,
-    LEFT,
-    PICKLED,
-    ROW,
-    SHARD,
-    STREAM,
-    TIME,
-    LedgerPlan,
-    Pages,
-    Span,
-    find,
-)
-from penstock.spark.marks import NOTHING, Mark, bounds, committed, marks, query_of, reach, settled, stretches, together
+from penstock.spark.ledger import Pages, find
+from penstock.spark.marks import NOTHING, Mark, committed, marks, query_of, reach, settled, stretches, together
+from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
 from penstock.spark.store import Store
 
-_VALUE = "value"
-_BUCKET = "_bucket"
 Folder = str | os.PathLike[str]
 
 
@@ -126,7 +103,7 @@ def settlement(
     times = together(spans.values())
     begin = reach(known, since, pages.plan.windows, times) if since > NOTHING else 0
     read = [f"{pages.store.url}/{page.name}" for page in there if begin <= page.batch <= through]
-    owed = _owed(_read(spark, _file_schema(pages.plan, schema), read), pages.plan, schema, since, times)
+    owed = owed_outputs(_read(spark, file_schema(pages.plan, schema), read), pages.plan, schema, since, times)
     if to is None:
         return Settlement(owed, pages.plan.name, pages.query, since + 1, through)
 
@@ -135,10 +112,10 @@ def settlement(
     mark.write(pages)
     # Named by where it begins: a second attempt overwrites the first, even if it comes farther.
     folder = f"settlement={pages.folder}-{since + 1:09}"
-    owed.select(*(_column(field.name) for field in _plain(schema))).write.mode("overwrite").parquet(f"{target.url}/{folder}")
+    owed.select(*(named(field.name) for field in without_void(schema))).write.mode("overwrite").parquet(f"{target.url}/{folder}")
     rows = _rows(target, folder)
     replace(mark, rows=rows).write(pages)
-    frame = _whole(_read(spark, _plain(schema), [f"{target.url}/{folder}"]), schema)
+    frame = whole_rows(_read(spark, without_void(schema), [f"{target.url}/{folder}"]), schema)
     return Settlement(frame, pages.plan.name, pages.query, since + 1, through, target.url, rows)
 
 
@@ -176,117 +153,8 @@ def _range(known: list[Mark], newest: int, to: Folder | None, since: int | None,
     return settled(known), newest if through is None else through
 
 
-def _owed(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None]) -> DataFrame:
-    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
-    gone = ledger.where(F.col(STREAM) == GONE).groupBy(SHARD, ROW).agg(F.min(LEFT).alias(LEFT))
-    if since == NOTHING:
-        owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
-    else:
-        parts = [_joined(_sides(ledger, gone, plan, since, pivot, span), plan) for pivot, span in enumerate(times) if span is not None]
-        if not parts:  # departures only
-            return ledger.sparkSession.createDataFrame([], schema)
-        owed = reduce(DataFrame.unionByName, parts)
-    if _VALUE in schema.names and plan.has_importance:
-        owed = owed.withColumn(_VALUE, _value(plan.objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
-    result = _whole(owed, schema)
-    return result if plan.condition is None else result.where(plan.condition)
-
-
-def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
-    """The streams, where that of `pivot` is the first to bring a new tuple: those before it bring old ones, those after it any."""
-    sides = []
-    for stream in range(len(plan.streams)):
-        if stream == pivot:
-            wanted = F.col(BATCH) > since
-        else:
-            low, high = bounds(span, plan.windows[pivot], plan.windows[stream])
-            wanted = F.lit(True) if low is None else F.col(TIME) > low
-            wanted = wanted if high is None else wanted & (F.col(TIME) < high)
-            wanted = wanted & (F.col(BATCH) <= since) if stream < pivot else wanted
-        sides.append(_side(ledger.where(wanted), gone, plan, stream))
-    return sides
-
-
-def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> DataFrame:
-    """The arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in."""
-    tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, [SHARD, ROW], "left")
-    columns = [F.col(f"{KEY}{number}") for number in range(plan.keys)]
-    columns += [F.col(name).alias(f"{name}_{stream}") for name in (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []))]
-    columns += [_column(name) for name in plan.payload[stream] if name in ledger.columns]
-    windows = [window for window in plan.windows if window is not None]
-    if len(windows) == len(plan.windows):
-        # Without this, the join of a long ledger would look at every pair of tuples with equal keys, however far apart.
-        length = 2 * max(windows)
-        if stream == 0:
-            columns.append(_floor(TIME, length).alias(_BUCKET))
-        else:  # all stretches with tuples of the first stream in them that may match
-            first, last = f"{TIME} - {windows[0] - 1}", f"{TIME} + {windows[stream] - 1}"
-            columns.append(F.explode(F.sequence(_floor(first, length), _floor(last, length))).alias(_BUCKET))
-    return tuples.select(*columns)
-
-
-def _floor(text: str, length: int) -> Column:
-    return F.expr(f"(({text}) - pmod({text}, {length})) div {length}")
-
-
-def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
-    """The combinations that are in the exact result, but were not emitted."""
-    on = [f"{KEY}{number}" for number in range(plan.keys)] + ([_BUCKET] if _BUCKET in sides[0].columns else [])
-    out = sides[0]
-    for stream, side in enumerate(sides[1:], 1):
-        out = out.join(side, on)
-        for other in range(stream):
-            for late, early in ((stream, other), (other, stream)):
-                window = plan.windows[early]
-                if window is not None:
-                    out = out.where(F.col(f"{TIME}_{late}") - F.col(f"{TIME}_{early}") < window)
-    met = [F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))]
-    met += [F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))]  # null, where none has left
-    return out.where(met[0] > met[1])
-
-
-def _value(objective: str | None, worths: list[Column]) -> Column:
-    """The value of an output, computed in the order of the engine, so that no rounding differs."""
-    if objective is not None and objective.startswith(PICKLED):
-        function = Objective.parse(pickle.loads(base64.b64decode(objective[len(PICKLED) :])))
-        return F.udf(lambda *members: function.of(list(members)), T.DoubleType())(*worths)
-    forms = {
-        "count": lambda: F.lit(1.0),
-        "min": lambda: F.least(*worths),
-        "max": lambda: F.greatest(*worths),
-        "sum": lambda: reduce(add, worths),
-        "product": lambda: reduce(mul, worths),
-        "avg": lambda: reduce(add, worths) / len(worths),
-    }
-    return forms[objective or "min"]()
-
-
-def _file_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
-    """The columns of the ledger's files."""
-    ours = [T.StructField(name, T.LongType()) for name in (BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME)]
-    ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
-    ours += [T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []
-    payload = {name for names in plan.payload for name in names}
-    return T.StructType(ours + [field for field in _plain(result) if field.name in payload])
-
-
 def _read(spark: SparkSession, schema: T.StructType, paths: list[str]) -> DataFrame:
     return spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").parquet(*paths)
-
-
-def _plain(schema: T.StructType) -> T.StructType:
-    """Without columns that hold nothing but nulls, which Parquet does not know."""
-    return T.StructType([field for field in schema if not isinstance(field.dataType, T.NullType)])
-
-
-def _whole(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    """The columns of the result, in their order."""
-    void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
-    return frame.select(*(F.lit(None).alias(field.name) if field.name in void else _column(field.name) for field in schema))
-
-
-def _column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 __all__ = ["Settlement", "debt", "ledger_of", "settle", "settlement"]

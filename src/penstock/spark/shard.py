@@ -6,24 +6,29 @@ A batch of rows comes in, is put into the order of play, played, joined with its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
 from penstock.core.errors import PenstockError
+from penstock.core.fast import FastEngine
 from penstock.core.problem import Problem
+from penstock.core.stepwise import StepwiseEngine
 from penstock.core.trace import MOST, Floats, Ints
+from penstock.core.window import COUNTING
 from penstock.policies.table import open_policy
 from penstock.spark.blocks import UNKNOWN, ticks
+from penstock.spark.compared import LINKS, compared_columns, numbers_in
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Loss, Meter
 from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
+from penstock.spark.plan import Plan
 from penstock.spark.weight import row_bytes
 from penstock.statistics.table import RUNNING
 
@@ -32,53 +37,6 @@ LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 _SPAN = 1 << 40  # numbers of rows that belong to one shard
 _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
-
-
-def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
-    """The memory of one of so many shards, each with an equal part.
-
-    >>> part_of("1 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
-    ('333 b', {'l': 2, 'r': 4})
-    """
-    budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards:
-        raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory!r}")
-    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
-    if len(caps) == 1 and len(caps[0]) > 1:
-        return dict(zip(streams, caps[0], strict=True))
-    if len(caps) == 1:
-        return caps[0][0]
-    totals = budget.caps.sum(axis=1).tolist()
-    return [
-        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
-        for at, total in zip(budget.times.tolist(), totals, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A join, as the workers need to know it."""
-
-    streams: tuple[str, ...]
-    keys: int  # columns; they travel as key0, key1, ...
-    payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result beside the keys, under their names there
-    options: dict[str, Any]  # of Problem.of, and the policy
-    schema: pa.Schema  # of the result
-    times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
-    has_importance: bool = False
-    name: str = "penstock"
-    shards: tuple[int, ...] = (0,)  # their ids
-    ghosts: int = 1_000_000  # of one shard
-    condition: str | None = None
-    judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
-    archive: str | None = None
-    ledger: Any = None  # what settling must know
-    run: str = ""  # the name of a batch query, which Spark does not give
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """The names of the key columns in the result."""
-        return tuple(self.schema.names[: self.keys])
 
 
 @dataclass
@@ -92,6 +50,7 @@ class Result:
     names_from: int  # the first number of a key that is new in this batch
     arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
     left: pa.Table | None = None
+    late: int = 0  # rows that were refused because a window counts rows
 
 
 class Shard:
@@ -123,6 +82,7 @@ class Shard:
     def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
         """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards."""
         before, names_from, trimmed = self.engine.totals, self.book.next, len(self.trimmed)
+        tables, late = self._in_order(tables)
         batch, places = self._arrange(tables)
         first_row = before.next_row
         for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
@@ -138,7 +98,8 @@ class Shard:
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
             changes["judged"] = self.judged.close(self._unwatched())
-        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names_from)
+        self.note_late(late)
+        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names_from, late=late)
         if self.plan.archive is not None:
             result.arrived, result.left = self._arrivals(tables, places, batch, before), left
         return result
@@ -162,6 +123,29 @@ class Shard:
         self.meter.after(batch, self.engine, before, played)
         self._advance(clocks)
 
+    def _in_order(self, tables: Sequence[pa.Table | None]) -> tuple[Sequence[pa.Table | None], int]:
+        """Without the rows that come too late for windows that count rows, which hang on the order of arrival; and how many these are.
+
+        The clocks of all shards say what is late, so that it does not hang on the number of shards.
+        """
+        if not any(window.kind in COUNTING for window in self.problem.windows):
+            return tables, 0
+        now, kept, late = int(self.engine.seen.max()), [], 0
+        for table, time in zip(tables, self.plan.times, strict=True):
+            if table is not None:
+                timely = ticks(table[time]) >= now
+                late += int(np.count_nonzero(~timely))
+                table = table if timely.all() else table.filter(pa.array(timely))
+            kept.append(table)
+        return kept, late
+
+    def note_late(self, rows: int) -> None:
+        """Count rows that were refused."""
+        if isinstance(self.engine, FastEngine):
+            self.engine.memory.n_late += rows
+        elif isinstance(self.engine, StepwiseEngine):
+            self.engine.totals = replace(self.engine.totals, n_late=self.engine.totals.n_late + rows)
+
     def _arrange(self, tables: Sequence[pa.Table | None]) -> tuple[Batch, list[Ints]]:
         """All rows in the order of play, by time, stream and `order`; and the place of each row of each stream in it."""
         parts = [table for table in tables if table is not None and table.num_rows]
@@ -175,14 +159,21 @@ class Shard:
             order = np.lexsort((np.concatenate([ranks(part) for part in parts]), stream, time))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
-        key = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
+        found = self._compared(parts, streams, place) if self.plan.sent and parts else {}
+        if not self.plan.sent or not parts:
+            found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
-        return Batch(stream[order], time[order], key[order], importance, size=size), places
+        rest = {name: column[order] for name, column in found.items()}
+        return Batch(stream[order], time[order], importance=importance, size=size, **rest), places
+
+    def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
+        """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
+        return compared_columns(self.plan, self.problem, self.book, parts, streams, self.engine.totals.next_row + place)
 
     def _importances(self, parts: list[pa.Table], streams: list[int]) -> Floats:
         found = [np.asarray(part[IMPORTANCE].to_numpy(), dtype=np.float64) for part in parts]
@@ -266,9 +257,14 @@ class Shard:
         return expired
 
     def _keys_in_use(self) -> Ints:
-        known = [self.engine.tuples()["key"], np.asarray(self.engine.statistics.snapshot().get("key", []), np.int64)]
+        counted = self.engine.statistics.snapshot()
+        known = [self.engine.tuples()["key"], *(np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1"))]
         if self.meter.shadow is not None:
             known.append(self.meter.shadow.tuples()["key"])
+        if self.problem.predicate.name == LINKS:
+            engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
+            known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
+            known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
         return np.concatenate(known)
 
     def _end(self, played: Played, clocks: Ints) -> tuple[Ints, pa.Table]:
@@ -295,7 +291,7 @@ class Shard:
             if table is None or not table.num_rows:
                 out.append(None)
                 continue
-            kept = [f"key{number}" for number in range(self.plan.keys)]
+            kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
             kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
             own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
             for number, name in enumerate(self.plan.key_names if stream == 0 else ()):

@@ -25,7 +25,8 @@ from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.ids import shard_ids
-from penstock.spark.shard import Plan, Result, Shard
+from penstock.spark.plan import Plan
+from penstock.spark.shard import Result, Shard
 
 FORMAT = 1
 """Of what is written into the state. A release reads the formats up to its own."""
@@ -60,6 +61,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "schema": [str(field) for field in plan.schema][plan.keys :],
         "condition": plan.condition,
         "shards": len(plan.shards),
+        "compared": [list(own) for own in plan.sent] or None,
     }
     free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
@@ -203,15 +205,18 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     names, numbers = shard.book.since(result.names_from)
     columns = {name: column for name, column in vars(result.batch).items() if column is not None}
     columns["stream"] = columns["stream"].astype(np.int8)
-    return zipped(columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array(shard.book.next)})
+    return zipped(
+        columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array([shard.book.next, result.late])}
+    )
 
 
 def _replay(shard: Shard, cell: bytes) -> None:
     entry = unzipped(cell)
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
     shard.book.enter(_to_names(names), numbers)
-    shard.book.next = int(after)
+    shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
+    shard.note_late(late)
 
 
 def _chunks(shard: Shard) -> list[bytes]:

@@ -1,0 +1,99 @@
+"""The arguments of `ps.join` that are read by themselves: each as it is meant, or an error that says what would be right."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from penstock.core.errors import PenstockError, choose
+from penstock.spark.duration import microseconds
+from penstock.spark.inputs import quoted
+
+_TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
+"""Of a condition: names in backticks, texts, what may be either, and words."""
+
+
+def check_condition(spark: SparkSession, condition: str | None, schema: T.StructType) -> None:
+    """Refuse a condition that Spark cannot evaluate on the joined row, or that is not true or false."""
+    if condition is None:
+        return
+    try:
+        frame = spark.createDataFrame([], schema)
+        found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
+        if isinstance(found, T.BooleanType):
+            _ = frame.where(F.expr(condition)).schema
+    except Exception as error:
+        told = str(error).splitlines()[0]
+        raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None
+    if not isinstance(found, T.BooleanType):
+        raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
+
+
+def judged_columns(condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """By stream, the columns that a condition may look at: those whose names are in it."""
+    found = re.findall(_TOKENS, condition)
+    words = {(ticked or double or word).replace("``", "`").lower() for ticked, double, word in found}
+    if re.search(r"[(,]\s*(\w+\.)?\*", condition):  # all columns
+        words = {name.lower() for name in schema.names}
+    own = [[new for new in columns.values() if new.lower() in words] for columns in out]
+    own[0] = [*(name for name in schema.names[:keys] if name.lower() in words), *own[0]]
+    return tuple(tuple(names) for names in own)
+
+
+def least_recall(min_recall: Any) -> tuple[float | None, str]:
+    """The recall that every batch must reach, and what happens otherwise."""
+    if min_recall is None:
+        return None, "warn"
+    least, action = min_recall if isinstance(min_recall, tuple | list) and len(min_recall) == 2 else (min_recall, "warn")
+    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
+        raise PenstockError(f'min_recall must be a number in (0, 1], or such a number and "warn" or "fail", got {min_recall!r}')
+    return float(least), choose("action of min_recall", action, ("warn", "fail"))
+
+
+def folder_of(archive: Any) -> str | None:
+    """A place that Spark can read again: what it takes for a pattern would not be found."""
+    if archive is None:
+        return None
+    if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
+        raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
+    return os.fspath(archive)
+
+
+def name_of(name: Any) -> str:
+    """A name that metrics, folders and files can have."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise PenstockError(f"name must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    return name
+
+
+def whole_number(argument: str, value: Any) -> int:
+    """A whole number from 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PenstockError(f"{argument} must be a whole number >= 1, got {value!r}")
+    return value
+
+
+def in_ticks(option: str, value: Any) -> Any:
+    """Options that are times may be durations."""
+    return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value
+
+
+def usual_shards(spark: SparkSession) -> int:
+    """As many shards as there are cores, and partitions for them."""
+    return max(1, min(_partitions(spark), _parallelism(spark)))
+
+
+def _partitions(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+
+
+def _parallelism(spark: SparkSession) -> int:
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return 4  # Spark Connect does not say

@@ -1,0 +1,63 @@
+"""A join as the workers need to know it, and the part of its memory that a shard has. Spark-free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.budget import Budget
+from penstock.core.errors import PenstockError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A join, as the workers need to know it."""
+
+    streams: tuple[str, ...]
+    keys: int  # columns; they travel as key0, key1, ...
+    payload: tuple[tuple[str, ...], ...]  # by stream: the columns that go into the result beside the keys, under their names there
+    options: dict[str, Any]  # of Problem.of, and the policy
+    schema: pa.Schema  # of the result
+    times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
+    has_importance: bool = False
+    name: str = "penstock"
+    shards: tuple[int, ...] = (0,)  # their ids
+    ghosts: int = 1_000_000  # of one shard
+    condition: str | None = None
+    judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
+    archive: str | None = None
+    ledger: Any = None  # what settling must know
+    run: str = ""  # the name of a batch query, which Spark does not give
+    sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where no key is named by `on`
+    columns: tuple[tuple[str, ...], ...] = ()  # their names in the streams
+    numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
+    route: str = "key"
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the key columns in the result."""
+        return tuple(self.schema.names[: self.keys])
+
+
+def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
+    """The memory of one of so many shards, each with an equal part.
+
+    >>> part_of("1 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
+    ('333 b', {'l': 2, 'r': 4})
+    """
+    budget = Budget.parse(memory, streams, allocation=allocation)
+    if int(budget.caps.min()) < shards:
+        raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory!r}")
+    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
+    if len(caps) == 1 and len(caps[0]) > 1:
+        return dict(zip(streams, caps[0], strict=True))
+    if len(caps) == 1:
+        return caps[0][0]
+    totals = budget.caps.sum(axis=1).tolist()
+    return [
+        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
+        for at, total in zip(budget.times.tolist(), totals, strict=True)
+    ]

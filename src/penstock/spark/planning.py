@@ -1,0 +1,191 @@
+"""A join, planned: its arguments checked, its columns, its route and its shards chosen, and nothing of it running yet."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.core.errors import PenstockError, choose
+from penstock.core.window import COUNTING, Window
+from penstock.spark.checks import check_condition, folder_of, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number
+from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
+from penstock.spark.ids import shard_ids
+from penstock.spark.inputs import Stream, prepared
+from penstock.spark.ledger import PICKLED, LedgerPlan
+from penstock.spark.links import Comparison, compare
+from penstock.spark.plan import Plan, part_of
+from penstock.spark.routes import Route
+from penstock.spark.shard import LOST, TIME, VALUE, Shard
+from penstock.statistics.table import RUNNING
+
+_OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A join that has been checked and planned, and not yet assembled."""
+
+    plan: Plan
+    frames: list[DataFrame]
+    schema: T.StructType
+    route: Route
+    comparison: Comparison
+    shard: Shard
+    least: float | None
+    action: str
+
+    @property
+    def spark(self) -> SparkSession:
+        """Where it will run."""
+        return self.frames[0].sparkSession
+
+
+def plan_join(
+    streams: Mapping[str, Stream],
+    *,
+    on: Any,
+    predicate: Any,
+    cross: bool,
+    memory: Any,
+    policy: Any,
+    allocation: str,
+    stats: str,
+    objective: Any,
+    condition: str | None,
+    shards: int | None,
+    archive: str | None,
+    min_recall: Any,
+    ghosts: int,
+    how: str,
+    name: str,
+    **options: Any,
+) -> Made:
+    """Check the arguments of `join` and say how it will run."""
+    if str(how).lower() != "inner":
+        raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
+    for option in options:
+        choose("join's option", option, (*inspect.signature(plan_join).parameters, *_OPTIONS))
+    sides, names = _sides(streams), tuple(streams)
+    spark = sides[0].frame.sparkSession
+    compared = compare(streams, on, predicate, cross)
+    weighed = any(side.importance is not None for side in sides)
+    route = route_of(streams, compared, None if shards is None else whole_number("shards", shards), lambda: usual_shards(spark))
+    keys: Sequence[tuple[str, ...]] = compared.columns if compared.by_key else [()] * len(sides)
+    out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
+    sent = sent_columns(compared)
+    frames = [
+        prepared(side, own, columns, weighed, places(route, compared, number, own))
+        for number, (side, own, columns) in enumerate(zip(sides, sent, out, strict=True))
+    ]
+    schema = _schema(sides, keys, out, weighed)
+    check_condition(spark, condition, schema)
+    least, action = least_recall(min_recall)
+    plan = Plan(
+        streams=names,
+        keys=len(keys[0]),
+        payload=tuple(tuple(columns.values()) for columns in out),
+        options={
+            "window": {n: s.window for n, s in streams.items()},
+            "lateness": {n: s.lateness for n, s in streams.items()},
+            "memory": part_of(memory, names, allocation, route.shards),
+            "allocation": allocation,
+            "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
+            "stats": choose("stats", stats, RUNNING),
+            "objective": objective,
+        }
+        | compared.options()
+        | {option: in_ticks(option, value) for option, value in options.items()},
+        schema=arrow_schema(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
+        times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
+        has_importance=weighed,
+        name=name_of(name),
+        shards=tuple(int(i) for i in shard_ids(route.shards)),
+        ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
+        condition=condition,
+        judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
+        archive=folder_of(archive),
+        run=f"batch-{uuid.uuid4()}",
+        sent=() if compared.by_key else tuple(tuple(own) for own in sent),
+        columns=() if compared.by_key else compared.columns,
+        numeric=compared.numeric,
+        route=route.kind,
+    )
+    shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
+    if archive is not None:
+        plan = _archived(plan, shard, schema, compared)
+    if not sides[0].frame.isStreaming and least is not None and action == "warn":
+        raise PenstockError(
+            f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
+        )
+    return Made(plan, frames, schema, route, compared, shard, least, action)
+
+
+def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparison) -> Plan:
+    """The plan with what settling must know."""
+    objective = shard.problem.objective
+    named = objective.name if objective.function is None else PICKLED + base64.b64encode(cloudpickle.dumps(objective.function)).decode()
+    windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
+    ledger = LedgerPlan(
+        name=plan.name,
+        streams=plan.streams,
+        keys=plan.keys,
+        payload=((*plan.key_names, *plan.payload[0]), *plan.payload[1:]),
+        windows=windows,
+        objective=named if plan.has_importance else None,
+        condition=plan.condition,
+        schema=schema.json(),
+        has_importance=plan.has_importance,
+        **links_in_ledger(compared, plan.sent),
+        counted=json.dumps(counted_rows(shard.problem.windows)),
+    )
+    return replace(plan, ledger=ledger)
+
+
+def counted_rows(windows: Sequence[Window]) -> list[list[Any] | None] | None:
+    """By stream, the kind and size of a window that counts rows; None where there is none."""
+    found = [[window.kind, window.length] if window.kind in COUNTING else None for window in windows]
+    return found if any(found) else None
+
+
+def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
+    if not isinstance(streams, Mapping) or len(streams) < 2 or not all(isinstance(one, Stream) for one in streams.values()):
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got {streams!r}")
+    sides = list(streams.values())
+    if len({side.frame.isStreaming for side in sides}) > 1:
+        which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())
+        raise PenstockError(f"streams must be all streaming or all batch, got a mix: {which}")
+    return sides
+
+
+def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:
+    """The columns of a stream that go into the result beside the keys, and their names there."""
+    kept = side.columns if side.columns is not None else tuple(side.frame.columns)
+    return {column: f"{name}_{column}" for column in kept if column not in keys}
+
+
+def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
+    fields = [T.StructField(key, sides[0].frame.schema[key].dataType) for key in keys[0]]
+    for side, columns in zip(sides, out, strict=True):
+        fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
+    if weighed:
+        fields.append(T.StructField(VALUE, T.DoubleType()))
+    names = [field.name.lower() for field in fields]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
+    return T.StructType(fields)
+
+
+def arrow_schema(schema: T.StructType) -> Any:
+    """A schema of Spark in Arrow's terms, times in UTC."""
+    return to_arrow_schema(schema, timezone="UTC")
