@@ -8,7 +8,10 @@ A tuple sits in a *slot*. Three chains run through the slots:
 * free slots.
 
 The classes with one key form a ring, found through an open hash table; a class goes with its last tuple, so nothing here grows with
-the number of keys ever seen. The layout is in state.py.
+the number of keys ever seen. The class that the table knows has the key's *bit vector*: which streams hold the key (AMJoin's table, Kwon
+2.2). The layout is in state.py.
+
+Differs from the paper: there is a vector per key, not per hash value, so that no two keys share one.
 """
 
 from __future__ import annotations
@@ -56,6 +59,18 @@ def in_ring(memory: Memory, ring: int, stream: int) -> int:
 
 
 @inlined
+def bit_of(memory: Memory, stream: int) -> int:
+    """The bit of a stream in a bit vector: the first stream has the highest, as the vectors are written in the paper."""
+    return 1 << ((memory.streams - 1 - stream) & 63)
+
+
+@inlined
+def holders_of(memory: Memory, ring: int) -> int:
+    """The bit vector of a key (Kwon 2.2): which streams hold it; `ring` is what `find_ring` says of the key."""
+    return int(groups(memory)[ring].bits) if ring >= 0 else 0
+
+
+@inlined
 def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     """The class of `stream` and `key`, a new one if there is none; `ring` is what `find_ring` says of the key."""
     group = in_ring(memory, ring, stream)
@@ -68,7 +83,9 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     groups(memory)[group].stream = stream
     groups(memory)[group].head = -1
     groups(memory)[group].heaped = 0
+    groups(memory)[group].bits = bit_of(memory, stream)
     if ring >= 0:
+        groups(memory)[ring].bits |= bit_of(memory, stream)
         groups(memory)[group].kin = groups(memory)[ring].kin
         groups(memory)[ring].kin = group
         return int(group)
@@ -102,7 +119,9 @@ def release_class(memory: Memory, group: int) -> None:
                 hole = at
             at = (at + 1) & (size - 1)
     else:
+        known = groups(memory)[table(memory)[at]].bits
         table(memory)[at] = before
+        groups(memory)[before].bits = known & ~bit_of(memory, groups(memory)[group].stream)
         while groups(memory)[before].kin != group:
             before = groups(memory)[before].kin
         groups(memory)[before].kin = groups(memory)[group].kin

@@ -187,6 +187,8 @@ class StepwiseEngine:
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
             outputs, value = self._join(candidates, before[stay[before]], arrivals, in_rows)
+        view.outputs = outputs
+        self.policy.after(view)
         self.memory = _pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)

@@ -20,6 +20,7 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.ranking import (
     DRAW,
     GAIN_LOSS,
+    PATTERNS,
     SCORE,
     STAY,
     ahead,
@@ -114,7 +115,10 @@ def key_of(memory: Memory, level: int, group: int) -> int:
     """
     slot = first(memory, level, group)
     worth = score_of(memory, level, group, slot) if memory.kind >= SCORE else price_of(memory, group)
-    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if _is_short(worth) else _TIE)
+    decided = _is_short(worth)
+    if memory.prices == PATTERNS and (worth > 0 or memory.pattern_first):
+        decided = False  # a quotient may be rounded
+    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if decided else _TIE)
 
 
 @kernel
