@@ -377,7 +377,7 @@ def _allocate(
 
 
 def _pattern_bands(streams: int) -> Bands:
-    """The tables of existence patterns, all new: a band per stream and pattern. What has met all its partners is worth less than nothing."""
+    """New tables of existence patterns: a band per stream and pattern. What has met all its partners is worth less than nothing."""
     price = np.zeros((streams, 1 << (streams - 1)))
     price[:, -1] = -1.0
     stream = np.repeat(np.arange(streams), price.shape[1])

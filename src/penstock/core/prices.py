@@ -1,4 +1,4 @@
-"""What a class is worth: the rates of its partners, or its matches in memory. A price changes for one key at a time."""
+"""What a class is worth: rates of the statistics, a count of tuples in memory, or outputs. A price changes for one key at a time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _tuples(memory: Memory, group: int) -> int:
 
 @kernel
 def count_matches(memory: Memory) -> None:
-    """Bring the counted price of a class up to date where it has changed. A queue that ran over is no help: then every class is looked at."""
+    """Bring the counted price of a class up to date where it has changed. A queue that ran over is no help: then all are looked at."""
     queued = memory.n_stale <= memory.stale_queue_size
     for at in range(memory.n_stale if queued else memory.groups_size):
         group = stale_queue(memory)[at] if queued else at

@@ -24,7 +24,7 @@ from penstock.core.state import Memory, bands, floors, groups, ladder, lanes, ra
 
 # Kinds of ranking. ARRIVAL and DRAW need no classes; PRICE, LIFE and STAY order a class by age, the others by a heap.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = range(9)
-# Prices of classes: none; the product of the partners' rates, or the sum of all rates, by the statistics; mn; the tuples with the key in all
+# Prices of classes: none; by the statistics, the product of the partners' rates or the sum of all rates; mn; the tuples with the key in all
 # streams; the outputs of the key so far. PATTERNS are prices of bands: the outputs per tuple of an existence pattern.
 NO_PRICES, RATES, TOTALS, MATCHES, TUPLES, OUTPUTS, PATTERNS = range(7)
 _EXACT = 2.0**53
@@ -113,7 +113,8 @@ def compare_patterns(memory: Memory, band: int, other: int) -> int:
     last = memory.patterns - 1
     if band & last == last or other & last == last:
         return int(other & last == last) - int(band & last == last)
-    sign = compare_products(bands(memory)[band].made, bands(memory)[other].seen * 1.0, bands(memory)[other].made, bands(memory)[band].seen * 1.0)
+    one, two = bands(memory)[band], bands(memory)[other]
+    sign = compare_products(one.made, two.seen * 1.0, two.made, one.seen * 1.0)
     if sign == 0 and memory.pattern_first:
         sign = whole_pattern(memory, band) - whole_pattern(memory, other)
     return int(sign)

@@ -48,9 +48,8 @@ class Ep(Sparing):
             self._produce(view)
         n = view.problem.n_streams
         entries = list(zip(view.stream.tolist(), view.memo.astype(np.int64).tolist(), strict=True))
-        worth = {
-            entry: Fraction(-1) if entry[1] == (1 << n) - 1 else Fraction(self.made.get(entry, 0), self.seen[entry]) for entry in set(entries)
-        }
+        done = (1 << n) - 1
+        worth = {entry: Fraction(-1) if entry[1] == done else Fraction(self.made.get(entry, 0), self.seen[entry]) for entry in set(entries)}
         place = {quotient: number for number, quotient in enumerate(sorted(set(worth.values())))}
         return np.array([place[worth[entry]] for entry in entries], dtype=np.float64)
 

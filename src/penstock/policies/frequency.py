@@ -1,7 +1,7 @@
 """`frequency`: keep the keys of which there are most tuples (Kwon 5, after Law and Zaniolo 2007).
 
-With statistics `sketch`, for keys too many to count, the number is estimated: the decayed count of the key's arrivals in all streams, from a
-Count-Min sketch of fixed size (Kwon 2.2; the error is stated in statistics/sketch.py).
+With statistics `sketch`, for keys too many to count, the number is estimated: the decayed count of the key's arrivals in all streams,
+from a Count-Min sketch of fixed size (Kwon 2.2; the error is stated in statistics/sketch.py).
 """
 
 from __future__ import annotations
