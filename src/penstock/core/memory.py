@@ -218,16 +218,24 @@ def unlink(memory: Memory, slot: int) -> None:
 
 @inlined
 def next_expired(memory: Memory, horizon: int) -> int:
-    """A slot whose window has passed, -1 if there is none."""
+    """The slot whose window passed first, -1 if there is none: of equals the earlier row, however they are linked."""
+    found = -1
     if memory.n_stragglers > 0 and slots(memory)[stragglers(memory)[0]].expiry <= horizon:
-        return int(stragglers(memory)[0])
+        found = int(stragglers(memory)[0])
     for stream in range(memory.streams):
         slot = lanes(memory)[stream].oldest
         if slot >= 0:
             bound = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else horizon
-            if slots(memory)[slot].expiry <= bound:
-                return int(slot)
-    return -1
+            if slots(memory)[slot].expiry <= bound and (found < 0 or _passes_first(memory, slot, found)):
+                found = int(slot)
+    return found
+
+
+@inlined
+def _passes_first(memory: Memory, slot: int, other: int) -> bool:
+    if slots(memory)[slot].expiry != slots(memory)[other].expiry:
+        return bool(slots(memory)[slot].expiry < slots(memory)[other].expiry)
+    return bool(slots(memory)[slot].row < slots(memory)[other].row)
 
 
 @inlined
@@ -281,7 +289,7 @@ def _rise(memory: Memory, at: int, slot: int) -> int:
     while at > 0:
         above = (at - 1) >> 1
         other = stragglers(memory)[above]
-        if slots(memory)[other].expiry <= slots(memory)[slot].expiry:
+        if not _passes_first(memory, slot, other):
             break
         _settle(memory, at, other)
         at = above
@@ -314,10 +322,10 @@ def _drop_straggler(memory: Memory, slot: int) -> None:
         right = stragglers(memory)[below]
         if below + 1 < size:
             other = stragglers(memory)[below + 1]
-            if slots(memory)[other].expiry < slots(memory)[right].expiry:
+            if _passes_first(memory, other, right):
                 below += 1
                 right = other
-        if slots(memory)[right].expiry >= slots(memory)[moved].expiry:
+        if not _passes_first(memory, right, moved):
             break
         _settle(memory, at, right)
         at = below
