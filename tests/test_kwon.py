@@ -137,7 +137,7 @@ ANY = {
 }
 
 
-@examples(6)
+@examples(3)
 @given(cases(n=st.integers(2, 4), longest=20, **ANY))
 def test_everything_at_once(case):
     agree(case)
@@ -170,7 +170,7 @@ def test_keys_that_visit_streams_once_and_in_order(n, seed, window, memory, poli
     agree(Case(rows=rows, windows=[window] * n, memory=memory, policy=policy, importance=False))
 
 
-@examples(4)
+@examples()
 @given(
     cases(n=st.integers(3, 4), policies=("prob", "dimpprob", "dgl"), windows=BOUNDED, memory=memories, keys=st.integers(0, 1), longest=20)
 )
@@ -266,7 +266,7 @@ class Decayed(ps.Policy):
         return np.array(weight) + 1000.0 * view.new
 
 
-@examples(2)
+@examples()
 @given(cases(policies=("frequency",), windows=BOUNDED, keys=st.none() | st.integers(0, 3)))
 def test_frequency_by_sketch_is_the_decayed_count_where_keys_are_few(case):
     sketch = replace(case, stats="sketch", half_life=1.0, given=None)

@@ -95,8 +95,8 @@ def play(
     for memory in memories:
         rows = max(trace.n_streams, round(memory * whole.peak_memory))
         for policy in policies:
-            options = {"stats": "decayed"} if policy == "prob" else {}
-            run = simulate(trace, window=window, memory=rows, policy=policy, allocation=allocation, seed=seed, **options)
+            stats = "decayed" if policy == "prob" else "whole"
+            run = simulate(trace, window=window, memory=rows, policy=policy, allocation=allocation, stats=stats, seed=seed)
             found[memory, policy] = run.n_output / max(1, whole.n_output)
     return found
 
