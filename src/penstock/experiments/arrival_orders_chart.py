@@ -8,12 +8,10 @@ from typing import Any
 import altair as alt
 
 from penstock.core.errors import PenstockError
-from penstock.experiments.arrival_orders import Point
+from penstock.experiments.arrival_orders import POLICIES, Point
 from penstock.experiments.figures import GREY, POLICY_COLOURS, styled
 
-_COLOURS = {"ep": "#D55E00", "frequency": "#009E73", "output": "#CC79A7", "kwon-random": "#B5B5B5"} | {
-    name: POLICY_COLOURS[name] for name in ("prob", "fifo")
-}
+_COLOURS = {name: POLICY_COLOURS[name] for name in POLICIES}
 
 
 def recall_by_setting(points: Sequence[Point], *, width: int = 250) -> alt.TopLevelMixin:
