@@ -146,6 +146,15 @@ def simulate(
         newcomers = [x for x in arrivals if not context.pushed_out(x)]
         result.n_expired += len(held) - len(kept) + len(arrivals) - len(newcomers)
         context.memory = kept
+        context.begin()
+
+        # Step 2, join. It comes before scoring in model `buffered`.
+        def joined(met: list[Tuple], arrivals: list[Tuple] = arrivals) -> list[tuple[Tuple, ...]]:
+            found = [members for members in combined(met, arrivals, n_streams) if admitted(members, context.match)]
+            context.outputs += [(context.instant, members) for members in found]
+            return found
+
+        found = joined(kept) if model == "buffered" else []
 
         # Steps 3 and 4, score and shed. One set of scores serves the whole instant.
         candidates = kept + newcomers
@@ -157,9 +166,10 @@ def simulate(
                 held = [x for x in held if x.number != victim.number]
                 result.sheds.append(victim.number)
 
-        # Step 2, join. It comes before shedding in model `buffered`; the order of play shows only in who is met.
-        met = kept if model == "buffered" else [x for x in kept if x in held]
-        found = [members for members in combined(met, arrivals, n_streams) if admitted(members, context.match)]
+        # In model `inplace` the join comes now, with what remains of the memory.
+        if model == "inplace":
+            found = joined([x for x in kept if x in held])
+        context.end(held)
         for members in sorted(found, key=output):
             result.outputs.append(output(members))
             if start is None or max(x.time for x in members) >= start:
@@ -199,6 +209,9 @@ class Context:
     state: dict[int, Number] = field(default_factory=dict)  # what a policy remembers of a tuple, by row number
     whole: dict[int, Number] = field(default_factory=dict)  # p of the whole trace: computed once per tuple
     by_key: bool = True  # arrivals of one key are priced alike, whatever their importance
+    outputs: list[tuple[int, tuple[Tuple, ...]]] = field(default_factory=list)  # so far: the instant, the members
+    present: list[list[list[Any]]] = field(default_factory=list)  # for each instant: the keys in memory after step 1 and at its end
+    patterns: dict[int, tuple[bool, ...]] = field(default_factory=dict)  # by row: which streams held the key when it arrived
     moved: int = 0  # half-lives since the first arrival at which rare keys were last forgotten
     forgotten: set[int] = field(default_factory=set)
 
@@ -209,6 +222,17 @@ class Context:
         self.now = max(self.now, arrivals[0].time)
         if self.stats == "decayed":
             self.forget(max(1, 8 // (self.n_streams - 1)), 1 / 256)
+
+    def begin(self) -> None:
+        """After step 1: note the keys in memory, and which streams hold the key of each arrival, earlier rows and itself included."""
+        self.present.append([[y.key for y in self.memory]])
+        for x in self.arrivals:
+            there = [y for y in self.memory + self.arrivals if y is x or (y.number < x.number and same_key(x, y))]
+            self.patterns[x.number] = tuple(any(y.stream == s for y in there) for s in range(self.n_streams))
+
+    def end(self, held: list[Tuple]) -> None:
+        """After the instant: note the keys in memory."""
+        self.present[-1].append([y.key for y in held])
 
     def forget(self, step: int, least: float) -> None:
         """Every `step` half-lives: keys whose arrivals together weigh less than `least` of a new one are forgotten."""
@@ -334,6 +358,41 @@ def additive(x: Tuple, context: Context) -> tuple[Number]:
     return (a * x.importance + b * context.mn(x) + c * (x.time - context.tuples[0].time),)
 
 
+def newcomer(x: Tuple, context: Context) -> bool:
+    """Kwon's policies shed an arrival only when nothing else is left."""
+    return x.instant == context.instant
+
+
+def ep(x: Tuple, context: Context) -> tuple[Any, ...]:
+    """The outputs per tuple of x's stream and existence pattern so far; those that have met all partners before all others."""
+
+    def alike(y: Tuple) -> bool:
+        return y.stream == x.stream and context.patterns[y.number] == context.patterns[x.number]
+
+    made = sum(alike(y) for _, members in context.outputs for y in members)
+    seen = sum(alike(y) for y in context.seen)
+    worth = Fraction(-1) if all(context.patterns[x.number]) else Fraction(made, seen)
+    if context.switches.get("ep-ties") == "smallest-pattern":
+        return newcomer(x, context), worth, context.patterns[x.number]
+    return newcomer(x, context), worth
+
+
+def frequency(x: Tuple, context: Context) -> tuple[Any, ...]:
+    """The number of tuples with x's key in all streams: memory after step 1 and arrivals."""
+    return newcomer(x, context), sum(y is x or same_key(x, y) for y in context.memory + context.arrivals)
+
+
+def yielded(x: Tuple, context: Context) -> tuple[Any, ...]:
+    """The outputs with x's key since it was last missing in memory, after a step 1 or at the end of an instant."""
+    since = 0
+    for instant, keys in enumerate(context.present):
+        if x.key not in keys[0]:
+            since = instant
+        if len(keys) > 1 and x.key not in keys[1]:
+            since = instant + 1
+    return newcomer(x, context), sum(instant >= since and same_key(x, members[0]) for instant, members in context.outputs)
+
+
 SCORES: dict[str, Callable[[Tuple, Context], tuple[Any, ...]]] = {  # (score, tie-breaks); low leaves first
     "fifo": lambda x, context: (x.instant,),
     "prob": lambda x, context: (context.p(x),),
@@ -343,6 +402,9 @@ SCORES: dict[str, Callable[[Tuple, Context], tuple[Any, ...]]] = {  # (score, ti
     "dimpprob": lambda x, context: (x.importance * context.mn(x), x.importance),
     "dgl": dgl,
     "additive": additive,
+    "ep": ep,
+    "frequency": frequency,
+    "output": yielded,
 }
 
 VALUES: dict[str, Callable[[list[float]], Number]] = {
@@ -398,6 +460,11 @@ def link_holds(link: tuple[int, tuple[str, ...], Any, int, tuple[str, ...]], x: 
     if null(left) or null(right):
         return False
     return bool(COMPARISONS[test](left[0], right[0]) if isinstance(test, str) else math.dist(left, right) <= test)
+
+
+def same_key(x: Row, y: Row) -> bool:
+    """Whether two tuples, of whatever streams, have the same key; nulls are the same as nothing."""
+    return not null(x.key) and not null(y.key) and bool(x.key == y.key)
 
 
 def distance(a: Any, b: Any) -> float:

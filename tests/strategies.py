@@ -36,6 +36,7 @@ from penstock.statistics.table import open_statistics
 COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
 NEEDS_BOUND = ("life", "elife", "dgl")
+KEYED = ("ep", "frequency", "output")  # these look at equal keys
 ALLOCATIONS = ("variable", "fixed")
 MODELS = ("buffered", "inplace")
 STATS = ("whole", "window", "decayed", "given")
@@ -334,6 +335,7 @@ SWITCHES = st.fixed_dictionaries(
         "dgl-init": st.sampled_from(("importance", "simpprob")),
         "mn": st.sampled_from(("memory+arrivals", "memory")),
         "rates": st.sampled_from(("tick", "arrival")),
+        "ep-ties": st.sampled_from(("oldest", "smallest-pattern")),
     },
 )
 
@@ -373,6 +375,8 @@ def cases(
     if policy == "dgl" or (lifetimes is None and policy in NEEDS_BOUND):
         chosen = [window if window[0] not in ("none", "landmark") else ("time", 4) for window in chosen]
     predicate = draw(predicates)
+    if predicate != "=" and policy in KEYED:
+        policy = "dimpprob"
     source = draw(st.sampled_from(stats if predicate == "=" else [name for name in stats if name != "given"]))
     importance = draw(st.booleans())
     late = st.integers(0, disorder)

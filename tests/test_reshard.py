@@ -23,7 +23,22 @@ pytest.importorskip("pyspark")
 from penstock.spark.reshard import divided, reshard
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
-POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
+POLICIES = (
+    "prob",
+    "life",
+    "elife",
+    "fifo",
+    "rand",
+    "simp",
+    "simpprob",
+    "dimpprob",
+    "dgl",
+    "additive",
+    "ep",
+    "frequency",
+    "output",
+    "kwon-random",
+)
 WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
 
 

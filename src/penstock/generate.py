@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Trace
+from penstock.orders import visits
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,6 +45,10 @@ def generate(
     importance: str | None = None,
     groups: int = 5,
     top: int = 100,
+    orders: float | None = None,
+    delay: float | str = 100,
+    repeats: float | None = None,
+    first: str = "any",
     seed: int = 0,
 ) -> Trace:
     """A trace of `n` ticks, 0 to n - 1; at equal times the rows are in the order of `streams`.
@@ -65,6 +70,9 @@ def generate(
       for the most frequent, geometrically up to `top`, in whole numbers. `key` gives a key the level that it has in the
       first stream, whatever the stream; `uniform` draws a whole number from 1 to `top` for every tuple.
 
+    * `orders`: instead of all this, keys that visit the streams in some order, the orders drawn from a Zipf distribution of this exponent,
+      with a `delay` between visits; `rate`, `repeats` and `first` belong to it (`penstock.orders`).
+
     The same arguments give the same trace. Each stream, and each aspect of it, has a random sequence of its own: adding
     a stream, disorder or importances leaves the keys of the others as they were.
 
@@ -75,6 +83,13 @@ def generate(
     [1.0, 3.0, 10.0, 32.0, 100.0]
     """
     _whole("n", n, 1, "ticks")
+    if orders is not None:
+        _whole("seed", seed, 0)
+        given = {"keys": keys != 50, "skew": skew != 1.0, "burst": burst, "disorder": disorder, "importance": importance}
+        for argument in (name for name, there in given.items() if there):
+            raise PenstockError(f"{argument} does not go with orders={orders!r}, which has keys of its own; leave one out")
+        (one,) = _each("rate", rate, 1, "one number > 0 with orders", lambda value: value > 0)
+        return visits(n, streams=_names(streams), orders=orders, delay=delay, rate=one, repeats=repeats, first=first, seed=seed)
     made = Generator(
         streams=streams, keys=keys, skew=skew, ranks=ranks, rate=rate, burst=burst, disorder=disorder, importance=importance,
         groups=groups, top=top, seed=seed,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.output import TABLES, Files, FormatOption, check_target, print_json, wants_json
-from penstock.cli.texts import integer, per_stream, words
+from penstock.cli.texts import integer, per_stream, real, words
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,15 @@ def generate(
     ] = None,
     groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
     top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",
+    orders: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="Keys that do not repeat but visit the streams in orders: the Zipf exponent of the orders."),
+    ] = None,
+    delay: Annotated[str, typer.Option(metavar="TICKS", help="With --orders: the mean delay between two visits, or fixed:TICKS.")] = "100",
+    repeats: Annotated[
+        str | None, typer.Option(metavar="X", help="With --orders: keys repeat, by a normal distribution of this variance.")
+    ] = None,
+    first: Annotated[str, typer.Option(metavar="HOW", help="With --orders: the most frequent order is any, or a complete one.")] = "any",
     seed: Annotated[str, typer.Option(metavar="N", help="The same seed and options give the same trace.")] = "0",
     form: FormatOption = "table",
 ) -> None:
@@ -57,14 +66,18 @@ def generate(
         importance=importance,
         groups=integer(groups, "--groups", least=1),
         top=integer(top, "--top", least=1),
+        orders=None if orders is None else real(orders, "--orders"),
+        delay=delay,
+        repeats=None if repeats is None else real(repeats, "--repeats"),
+        first=first,
         seed=integer(seed, "--seed", least=0),
     )
     with Files() as files:
         trace.write(files.new(file))
     rows = {name: int((trace.stream == place).sum()) for place, name in enumerate(trace.streams)}
-    first, last = int(trace.time.min()), int(trace.time.max())
+    begin, end = int(trace.time.min()), int(trace.time.max())
     if as_json:
-        print_json({"file": str(file), "n_rows": len(trace), "streams": rows, "first_time": first, "last_time": last})
+        print_json({"file": str(file), "n_rows": len(trace), "streams": rows, "first_time": begin, "last_time": end})
         return
     parts = ", ".join(f"{name} {count:,}" for name, count in rows.items())
-    typer.echo(f"{file}: {len(trace):,} rows ({parts}), times {first:,} to {last:,}")
+    typer.echo(f"{file}: {len(trace):,} rows ({parts}), times {begin:,} to {end:,}")

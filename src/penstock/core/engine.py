@@ -33,6 +33,7 @@ class Ranking:
     prices: int = NO_PRICES
     first_score: int = FROM_COLUMN
     ties: bool = False
+    spares: bool = False  # arrivals leave only when nothing else is left
     column: Callable[[Batch, int], Floats] | None = None  # the fixed score of each row, given the first time of the run
 
 
@@ -75,6 +76,9 @@ class Policy(Protocol):
     def observe(self, view: View, stay: Ints) -> None:
         """What stays after shedding: positions of candidates, the next to leave first."""
 
+    def after(self, view: View) -> None:
+        """The end of an instant: `view.outputs` are complete in either model (stepwise)."""
+
     def ranking(self, problem: Problem) -> Ranking | None:
         """The compiled form, or None where there is none for this problem."""
 
@@ -96,6 +100,9 @@ class Statistics(Protocol):
 
     def units(self) -> tuple[int, float, int]:
         """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""
+
+    def totals(self, key: Ints) -> Floats:
+        """The rates of these keys in all streams together."""
 
     def arrive(self, view: View) -> None:
         """Take note of an instant's arrivals (stepwise)."""
@@ -167,6 +174,7 @@ class Totals:
     next_row: int = 0
     n_steps: int = 0  # heap and list steps (compiled engine)
     n_gains: int = 0  # raised scores (dgl)
+    n_attempts: int = 0  # arrivals whose key all other streams held, so that a join was attempted (compiled engine, buffered)
 
 
 class Engine(Protocol):

@@ -16,7 +16,7 @@ from penstock.core.memory import live_slots, relink
 from penstock.core.passage import regroup
 from penstock.core.play import Columns, Logs, dismiss, expire, play, trim
 from penstock.core.problem import Problem
-from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, RATES, SCORE, STAY
+from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, PATTERNS, RATES, SCORE, STAY, TOTALS, TUPLES
 from penstock.core.rounding import aged
 from penstock.core.state import ARRAYS, COUNTS, RECORD, SUMS, Memory, attach
 from penstock.core.tournament import BLOCK, LAST, PATIENCE, rebuild, shape
@@ -42,7 +42,9 @@ class FastEngine:
         self.memory.random2 = 1 + int(seeds[1]) % 2147483397
 
     def _find_bands(self) -> Bands | None:
-        """The bands, where prices never change and there are few of them."""
+        """The bands: those of `ep`, or where prices never change and there are few of them."""
+        if self.ranking.prices == PATTERNS:
+            return _pattern_bands(self.problem.n_streams)
         if self.ranking.prices != RATES:
             return None
         found = self.statistics.bands()
@@ -61,6 +63,7 @@ class FastEngine:
             "next_row": int(at.next_row),
             "n_steps": int(at.steps),
             "n_gains": int(at.gains),
+            "n_attempts": int(at.attempts),
         }
         return Totals(**counts, **rest, value=float(at.value))
 
@@ -145,6 +148,8 @@ class FastEngine:
         state = _export(self.memory, self.arrays)
         none = np.zeros(len(stream))
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
+        if "band" in state:
+            state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
         state["lane.seen"] = seen
         state["lane.ceiling"] = np.array([max(expiry[stream == number], default=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
@@ -222,17 +227,20 @@ class FastEngine:
             score=one if column is None else column(batch, self.origin or 0),
             weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
             rates=np.empty((1, problem.n_streams)),
-            band=np.empty(1, np.int64) if self.bands is None else self.bands.of(batch),
+            band=np.empty(1, np.int64) if self.bands is None or ranking.prices == PATTERNS else self.bands.of(batch),
         )
 
     def _price(self, batch: Batch, columns: Columns, begin: int) -> tuple[Columns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
-        if self.ranking.prices != RATES or self.memory.banded:
+        if self.ranking.prices not in (RATES, TOTALS) or self.memory.banded:
             return columns, len(batch)
         steps = self.statistics.age(batch, begin)
         if steps:
             groups, tolls = self.arrays["groups"], self.arrays["tolls"]
-            groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
+            if self.ranking.prices == TOTALS:
+                groups["price"] = self.statistics.totals(groups["key"])
+            else:
+                groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
             tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
         rates, stop = self.statistics.rates(batch, begin)
@@ -279,7 +287,7 @@ def _allocate(
     n, kind = problem.n_streams, ranking.kind
     levels = 2 if kind == GAIN_LOSS else 1
     tree = _trees(problem, ranking)
-    if straggling:
+    if straggling and ranking.prices != PATTERNS:
         bands = None  # late tuples would have far to go
     leaves, inner = shape(groups if bands is None else len(bands.price))
     nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
@@ -302,7 +310,7 @@ def _allocate(
         "ladder": 1 if bands is None else slots,
         "floors": groups if kind == GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
-        "stale_queue": 64 + groups // 16 if ranking.prices == MATCHES else 1,
+        "stale_queue": 64 + groups // 16 if ranking.prices in (MATCHES, TUPLES) else 1,
         "holders": entries if kind > DRAW else 1,
         "keys": entries if kind > DRAW and not kinetic else 1,
         "worths": entries if kinetic else 1,
@@ -311,6 +319,7 @@ def _allocate(
         "dues": nodes if kinetic else 1,
         "stack": 128,
         "fresh": fresh,
+        "arrived": fresh if ranking.prices == PATTERNS else 1,
         "waiting": 4 * PATIENCE * n,
     }
     arrays = _in_one_block(sizes)
@@ -352,7 +361,11 @@ def _allocate(
     memory.inplace = problem.model == "inplace"
     memory.by_stream = problem.clock == "streams"
     memory.less = problem.switch("life-remaining") == "less-one"
-    memory.newcomer_safe = problem.switch("rand-newcomer") == "safe"
+    memory.newcomer_safe = ranking.spares
+    memory.spared = NEVER
+    memory.full = (1 << n) - 1 if n < 63 else 0
+    memory.patterns = 1 << (n - 1) if ranking.prices == PATTERNS else 1
+    memory.pattern_first = problem.switch("ep-ties") == "smallest-pattern"
     memory.mn_of_memory = ranking.prices == MATCHES and problem.switch("mn") == "memory"
     memory.weighted = problem.budget.in_bytes
     memory.alpha = np.nan if problem.alpha is None else problem.alpha
@@ -361,6 +374,14 @@ def _allocate(
     memory.value_of_one = problem.objective.of([1.0] * n)
     memory.start = problem.start
     return arrays, memory
+
+
+def _pattern_bands(streams: int) -> Bands:
+    """New tables of existence patterns: a band per stream and pattern. What has met all its partners is worth less than nothing."""
+    price = np.zeros((streams, 1 << (streams - 1)))
+    price[:, -1] = -1.0
+    stream = np.repeat(np.arange(streams), price.shape[1])
+    return Bands(np.empty((0, streams), np.int64), price.reshape(-1), stream)
 
 
 def _trees(problem: Problem, ranking: Ranking) -> list[int]:
@@ -388,6 +409,7 @@ def _in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
 _SLOT = ("time", "row", "expiry", "stream", "ground")
 _RANK = ("importance", "score")
 _SLOT_ARRAYS = ("marks", "weights")
+_BAND = ("price", "made", "seen")
 _LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
 
 
@@ -405,6 +427,8 @@ def _export(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
             state[name] = arrays[name][live]
     state["key"] = arrays["groups"]["key"][group]
     state["price"] = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][group]
+    if memory.prices == PATTERNS:
+        state |= {"band": arrays["ladder"]["band"][live]} | {f"band.{name}": arrays["bands"][name].copy() for name in _BAND}
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
     return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
@@ -422,7 +446,11 @@ def _import(problem: Problem, ranking: Ranking, bands: Bands | None, state: dict
         if name in state:
             arrays[name][where] = state[name]
     arrays["groups"]["price"][arrays["slots"]["group"][where]] = state["price"]
-    if bands is not None and memory.banded:
+    if "band" in state:
+        arrays["ladder"]["band"][where] = state["band"]
+        for name in _BAND:
+            arrays["bands"][name] = state[f"band.{name}"]
+    elif bands is not None and memory.banded:
         arrays["ladder"]["band"][where] = bands.priced(state["stream"], state["price"])
     for name in _LANE:
         arrays["lanes"][name] = state[f"lane.{name}"]

@@ -8,7 +8,10 @@ A tuple sits in a *slot*. Three chains run through the slots:
 * free slots.
 
 The classes with one key form a ring, found through an open hash table; a class goes with its last tuple, so nothing here grows with
-the number of keys ever seen. The layout is in state.py.
+the number of keys ever seen. The class that the table knows has the key's *bit vector*: which streams hold the key (AMJoin's table, Kwon
+2.2). The layout is in state.py.
+
+Differs from the paper: there is a vector per key, not per hash value, so that no two keys share one.
 """
 
 from __future__ import annotations
@@ -56,6 +59,18 @@ def in_ring(memory: Memory, ring: int, stream: int) -> int:
 
 
 @inlined
+def bit_of(memory: Memory, stream: int) -> int:
+    """The bit of a stream in a bit vector: the first stream has the highest, as the vectors are written in the paper."""
+    return 1 << ((memory.streams - 1 - stream) & 63)
+
+
+@inlined
+def holders_of(memory: Memory, ring: int) -> int:
+    """The bit vector of a key (Kwon 2.2): which streams hold it; `ring` is what `find_ring` says of the key."""
+    return int(groups(memory)[ring].bits) if ring >= 0 else 0
+
+
+@inlined
 def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     """The class of `stream` and `key`, a new one if there is none; `ring` is what `find_ring` says of the key."""
     group = in_ring(memory, ring, stream)
@@ -68,7 +83,9 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     groups(memory)[group].stream = stream
     groups(memory)[group].head = -1
     groups(memory)[group].heaped = 0
+    groups(memory)[group].bits = bit_of(memory, stream)
     if ring >= 0:
+        groups(memory)[ring].bits |= bit_of(memory, stream)
         groups(memory)[group].kin = groups(memory)[ring].kin
         groups(memory)[ring].kin = group
         return int(group)
@@ -102,7 +119,9 @@ def release_class(memory: Memory, group: int) -> None:
                 hole = at
             at = (at + 1) & (size - 1)
     else:
+        known = groups(memory)[table(memory)[at]].bits
         table(memory)[at] = before
+        groups(memory)[before].bits = known & ~bit_of(memory, groups(memory)[group].stream)
         while groups(memory)[before].kin != group:
             before = groups(memory)[before].kin
         groups(memory)[before].kin = groups(memory)[group].kin
@@ -199,16 +218,24 @@ def unlink(memory: Memory, slot: int) -> None:
 
 @inlined
 def next_expired(memory: Memory, horizon: int) -> int:
-    """A slot whose window has passed, -1 if there is none."""
+    """The slot whose window passed first, -1 if there is none: of equals the earlier row, however they are linked."""
+    found = -1
     if memory.n_stragglers > 0 and slots(memory)[stragglers(memory)[0]].expiry <= horizon:
-        return int(stragglers(memory)[0])
+        found = int(stragglers(memory)[0])
     for stream in range(memory.streams):
         slot = lanes(memory)[stream].oldest
         if slot >= 0:
             bound = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else horizon
-            if slots(memory)[slot].expiry <= bound:
-                return int(slot)
-    return -1
+            if slots(memory)[slot].expiry <= bound and (found < 0 or _passes_first(memory, slot, found)):
+                found = int(slot)
+    return found
+
+
+@inlined
+def _passes_first(memory: Memory, slot: int, other: int) -> bool:
+    if slots(memory)[slot].expiry != slots(memory)[other].expiry:
+        return bool(slots(memory)[slot].expiry < slots(memory)[other].expiry)
+    return bool(slots(memory)[slot].row < slots(memory)[other].row)
 
 
 @inlined
@@ -262,7 +289,7 @@ def _rise(memory: Memory, at: int, slot: int) -> int:
     while at > 0:
         above = (at - 1) >> 1
         other = stragglers(memory)[above]
-        if slots(memory)[other].expiry <= slots(memory)[slot].expiry:
+        if not _passes_first(memory, slot, other):
             break
         _settle(memory, at, other)
         at = above
@@ -295,10 +322,10 @@ def _drop_straggler(memory: Memory, slot: int) -> None:
         right = stragglers(memory)[below]
         if below + 1 < size:
             other = stragglers(memory)[below + 1]
-            if slots(memory)[other].expiry < slots(memory)[right].expiry:
+            if _passes_first(memory, other, right):
                 below += 1
                 right = other
-        if slots(memory)[right].expiry >= slots(memory)[moved].expiry:
+        if not _passes_first(memory, right, moved):
             break
         _settle(memory, at, right)
         at = below

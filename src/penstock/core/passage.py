@@ -12,12 +12,13 @@ from penstock.core.ranking import (
     ARRIVAL,
     DRAW,
     GAIN_LOSS,
-    MATCHES,
     PRICE,
     SCORE,
+    TUPLES,
     ahead,
     first,
     group_of,
+    is_counted,
     remaining,
 )
 from penstock.core.state import (
@@ -150,8 +151,10 @@ def _fetch_around(memory: Memory, slot: int) -> None:
 @inlined
 def forget(memory: Memory, group: int) -> None:
     """A tuple of a class has gone: its partners have a match less, and an empty class is released."""
-    if memory.prices == MATCHES:
+    if is_counted(memory):
         spoil_partners(memory, group)
+        if memory.prices == TUPLES:
+            spoil(memory, group)
     if groups(memory)[group].members == 0:
         release_class(memory, group)
 
@@ -170,7 +173,7 @@ def regroup(memory: Memory, linked: Ints) -> None:
             order_class(memory, group)
         elif memory.banded:
             climb_ladder(memory, slot)
-        if memory.prices == MATCHES:
+        if is_counted(memory):
             spoil(memory, group)
 
 
@@ -178,11 +181,11 @@ def regroup(memory: Memory, linked: Ints) -> None:
 
 
 @kernel
-def victim(memory: Memory, which: int, first_row: int) -> int:
-    """The tuple of a pool that leaves first."""
+def victim(memory: Memory, which: int) -> int:
+    """The tuple of a pool that leaves first, -1 if nobody competes."""
     kind = memory.kind
     if kind == DRAW:
-        return _drawn_victim(memory, which, first_row)
+        return _drawn_victim(memory, which)
     if kind == ARRIVAL:
         best = -1
         for stream in range(memory.streams):
@@ -225,26 +228,21 @@ def draw_number(memory: Memory, below: int) -> int:
 
 
 @kernel
-def _drawn_victim(memory: Memory, which: int, first_row: int) -> int:
+def _drawn_victim(memory: Memory, which: int) -> int:
     total = 0
-    safe = False  # are there candidates beside the newcomers, and are these to be spared?
     for stream in range(memory.streams):
         if lanes(memory)[stream].pool == which:
             total += lanes(memory)[stream].drawable
-            slot = lanes(memory)[stream].oldest
-            if memory.newcomer_safe and slot >= 0 and slots(memory)[slot].row < first_row:
-                safe = True
-    while True:
-        at = draw_number(memory, total)
-        memory.steps += 1
-        for stream in range(memory.streams):
-            if lanes(memory)[stream].pool == which:
-                if at < lanes(memory)[stream].drawable:
-                    slot = draws(memory)[stream * memory.slots_size + at]
-                    if not safe or slots(memory)[slot].row < first_row:
-                        return int(slot)
-                    break
-                at -= lanes(memory)[stream].drawable
+    if total == 0:
+        return -1
+    at = draw_number(memory, total)
+    memory.steps += 1
+    stream = 0
+    while lanes(memory)[stream].pool != which or at >= lanes(memory)[stream].drawable:
+        if lanes(memory)[stream].pool == which:
+            at -= lanes(memory)[stream].drawable
+        stream += 1
+    return int(draws(memory)[stream * memory.slots_size + at])
 
 
 # dgl.

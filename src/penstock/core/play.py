@@ -15,28 +15,33 @@ import numpy as np
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.heaps import make_heap
-from penstock.core.memory import claim_class, find_ring, horizon_of, in_ring, link, next_expired, unlink
+from penstock.core.memory import bit_of, claim_class, find_ring, holders_of, horizon_of, in_ring, link, next_expired, unlink
 from penstock.core.passage import enter, forget, gain, leave, place_by_score, sink, victim
-from penstock.core.prices import count_matches, is_hopeless, partner_rate, set_rates, spoil, spoil_partners
+from penstock.core.patterns import note_arrival
+from penstock.core.prices import count_matches, is_hopeless, partner_rate, raise_yield, set_rates, spoil, spoil_partners
 from penstock.core.probe import count_whole, gather, walk_combinations, walk_pairs
 from penstock.core.ranking import (
     ARRIVAL,
     FROM_COLUMN,
     FROM_IMPORTANCE,
     GAIN_LOSS,
-    MATCHES,
+    OUTPUTS,
+    PATTERNS,
     PRICE,
     RATES,
     SCORE,
     STAY,
+    TUPLES,
     compare_worth,
     group_of,
+    has_rates,
+    is_counted,
     is_kinetic,
     life_left,
     price_of,
     remaining,
 )
-from penstock.core.state import Memory, bands, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
+from penstock.core.state import Memory, arrived, bands, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
 from penstock.core.toll import observe, use_toll
 from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote, refresh
 from penstock.core.trace import Floats, Ints
@@ -111,6 +116,8 @@ def play(
         ):
             break
         first_row = base_row + position
+        memory.first_row = first_row
+        memory.spared = first_row if memory.newcomer_safe else NEVER
 
         # 1 expire
         memory.instant += 1
@@ -147,15 +154,20 @@ def play(
         for at in range(position, end):
             stream = batch.stream[at]
             ring = find_ring(memory, batch.key[at])
+            bits = holders_of(memory, ring) | bit_of(memory, stream)
+            if memory.prices == PATTERNS:
+                note_arrival(memory, at - position, stream, bits)
             which = lanes(memory)[stream].pool
             away = False
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
                 if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
                     away = low >= 0 and is_hopeless(memory, low, _price_at(memory, batch, at), batch.expiry[at], stream)
-            if not inplace and ring >= 0:
+            if not inplace and ring >= 0 and bits & memory.full == memory.full:  # else a partner is missing (Kwon 2.2)
+                made = memory.made
+                memory.attempts += 1
                 if in_order and not keep_outputs and memory.objective == 0:
-                    count_whole(memory, ring, stream, now)
+                    count_whole(memory, ring, stream, base_row + at, now)
                 elif streams == 2:
                     importance = batch.importance[at] if memory.objective > 0 else 1.0
                     lengths[0] = walk_pairs(
@@ -176,6 +188,8 @@ def play(
                         memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
                         outputs, lengths[0], keep_outputs,
                     )  # fmt: skip
+                if memory.prices == OUTPUTS and memory.made > made:
+                    raise_yield(memory, ring, memory.made - made)
             if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
                 memory.n_late += 1
             if away:
@@ -184,18 +198,22 @@ def play(
             group = claim_class(memory, ring, stream, batch.key[at])
             if time < now and kind >= SCORE:
                 make_heap(memory, group)
+            if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
+                groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
             slot = link(memory, group, time, base_row + at, batch.expiry[at])
             fresh(memory)[at - position] = slot
+            if memory.prices == PATTERNS:
+                ladder(memory)[slot].band = arrived(memory)[at - position]
             if memory.objective > 0 or kind >= SCORE:
                 ranks(memory)[slot].importance = batch.importance[at]
-            if memory.prices == MATCHES:
+            if is_counted(memory):
                 spoil_partners(memory, group)
                 if memory.mn_of_memory == 0:
                     spoil(memory, group)
 
         # 3 score
-        memory.patient = size <= PATIENCE and not memory.banded
-        if memory.prices == MATCHES and memory.mn_of_memory == 0:
+        memory.patient = size <= PATIENCE and not memory.banded and not memory.newcomer_safe
+        if is_counted(memory) and memory.mn_of_memory == 0:
             count_matches(memory)
         if kind == GAIN_LOSS:
             memory.patient = 0
@@ -226,8 +244,9 @@ def play(
             stream = batch.stream[at]
             group = slots(memory)[slot].group
             if memory.banded:
-                ladder(memory)[slot].band = batch.band[at]
-            elif memory.prices == RATES:
+                if memory.prices == RATES:
+                    ladder(memory)[slot].band = batch.band[at]
+            elif has_rates(memory):
                 set_rates(memory, group, batch.rates[at])
             if kind == ARRIVAL:
                 marks(memory)[slot] = memory.instant
@@ -244,15 +263,22 @@ def play(
             if memory.weighted:
                 weights(memory)[slot] = batch.weight[at]
             pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
-            enter(memory, slot)
+            if not memory.newcomer_safe:
+                enter(memory, slot)
         # 4 shed
         for which in range(budget_caps.shape[1]):
             before = memory.n_shed
+            sparing = memory.newcomer_safe == 1
+            memory.spared = first_row if sparing else NEVER
             at = _next_turned_away(memory, which, batch, position, end) if door else -1
             while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
-                slot = victim(memory, which, first_row) if pools(memory)[which] > budget_caps[step, which] else -1
+                slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
                 if slot < 0 and at < 0:
-                    break  # nobody is left to shed
+                    if not sparing:
+                        break  # nobody is left to shed
+                    sparing = False  # the instant alone is too large
+                    _let_in(memory, batch, which, position, end)
+                    continue
                 if slot < 0 or (at >= 0 and _ranks_below(memory, batch, at, slot, base_row)):
                     fresh(memory)[at - position] = -2
                     row = base_row + at
@@ -265,15 +291,19 @@ def play(
                     sheds[lengths[1], 1] = memory.instant
                     lengths[1] += 1
                 memory.n_shed += 1
+            if sparing:
+                _let_in(memory, batch, which, position, end)
             if kind == STAY and memory.n_shed > before:
-                observe(memory, which, first_row)
+                observe(memory, which)
         admit_waiting(memory)
 
         # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
         if inplace:
             for at in range(position, end):
                 stream = batch.stream[at]
-                gather(memory, find_ring(memory, batch.key[at]), stream, first_row, picks, picked)
+                made = memory.made
+                ring = find_ring(memory, batch.key[at])
+                gather(memory, ring, stream, first_row, picks, picked)
                 for earlier in range(position, at):
                     if batch.key[earlier] == batch.key[at]:
                         other = batch.stream[earlier]
@@ -283,6 +313,8 @@ def play(
                     memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
                     picks, picked, chosen, outputs, lengths[0], keep_outputs,
                 )  # fmt: skip
+                if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
+                    raise_yield(memory, ring, memory.made - made)
 
         used = 0
         for which in range(memory.pools_size):
@@ -328,6 +360,8 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     """Between two batches: shed down to a budget that has become smaller; the length of the log."""
     logged = 0
     keep_time(memory)
+    if memory.prices == TUPLES:
+        count_matches(memory)
     for which in range(len(caps)):
         if memory.kind == STAY and pools(memory)[which] > caps[which]:
             use_toll(memory, which)
@@ -336,13 +370,22 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
             refresh(memory, tree)
     for which in range(len(caps)):
         while pools(memory)[which] > caps[which]:
-            slot = victim(memory, which, NEVER)
+            slot = victim(memory, which)
             log[logged, 0] = slots(memory)[slot].row
             log[logged, 1] = memory.instant
             logged += 1
             leave(memory, slot)
             memory.n_shed += 1
     return logged
+
+
+@kernel
+def _let_in(memory: Memory, batch: Columns, which: int, begin: int, end: int) -> None:
+    """Let the arrivals of an instant that were spared compete in their pool."""
+    memory.spared = NEVER
+    for at in range(begin, end):
+        if fresh(memory)[at - begin] >= 0 and lanes(memory)[batch.stream[at]].pool == which:
+            enter(memory, fresh(memory)[at - begin])
 
 
 @kernel

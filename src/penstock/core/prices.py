@@ -1,9 +1,9 @@
-"""What a class is worth: the rates of its partners, or its matches in memory. A price changes for one key at a time."""
+"""What a class is worth: rates of the statistics, a count of tuples in memory, or outputs. A price changes for one key at a time."""
 
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.ranking import GAIN_LOSS, SCORE, compare_worth, first, life_left, price_of, remaining
+from penstock.core.ranking import GAIN_LOSS, SCORE, TOTALS, TUPLES, compare_worth, first, life_left, price_of, remaining
 from penstock.core.state import Memory, groups, stale_queue
 from penstock.core.tournament import promote
 from penstock.core.trace import Floats
@@ -44,8 +44,19 @@ def partners(memory: Memory, group: int) -> int:
 
 
 @kernel
+def _tuples(memory: Memory, group: int) -> int:
+    """How many tuples all streams hold with the key of this class."""
+    total = groups(memory)[group].members
+    other = groups(memory)[group].kin
+    while other != group:
+        total += groups(memory)[other].members
+        other = groups(memory)[other].kin
+    return int(total)
+
+
+@kernel
 def count_matches(memory: Memory) -> None:
-    """Bring mn, the price of a class, up to date where it has changed. A queue that ran over is no help: then every class is looked at."""
+    """Bring the counted price of a class up to date where it has changed. A queue that ran over is no help: then all are looked at."""
     queued = memory.n_stale <= memory.stale_queue_size
     for at in range(memory.n_stale if queued else memory.groups_size):
         group = stale_queue(memory)[at] if queued else at
@@ -54,7 +65,7 @@ def count_matches(memory: Memory) -> None:
         groups(memory)[group].stale = 0
         if groups(memory)[group].kin < 0:
             continue
-        matches = float(partners(memory, group))
+        matches = float(_tuples(memory, group) if memory.prices == TUPLES else partners(memory, group))
         if groups(memory)[group].price != matches:
             groups(memory)[group].price = matches
             if groups(memory)[group].members > 0 and memory.kind != SCORE:
@@ -74,16 +85,38 @@ def partner_rate(rates: Floats, stream: int) -> float:
     return price
 
 
+@inlined
+def _total_rate(rates: Floats) -> float:
+    """The rate of a key in all streams."""
+    total = 0.0
+    for stream in range(len(rates)):
+        total += rates[stream]
+    return total
+
+
 @kernel
 def set_rates(memory: Memory, ring: int, rates: Floats) -> None:
-    """Price the classes of a key by the rates of their partners."""
+    """Price the classes of a key by the rates of their partners, or by all."""
     group = ring
     while True:
-        price = partner_rate(rates, groups(memory)[group].stream)
+        price = _total_rate(rates) if memory.prices == TOTALS else partner_rate(rates, groups(memory)[group].stream)
         if groups(memory)[group].price != price:
             groups(memory)[group].price = price
             if groups(memory)[group].members > 0:
                 promote(memory, 0, group)
+        group = groups(memory)[group].kin
+        if group == ring:
+            return
+
+
+@kernel
+def raise_yield(memory: Memory, ring: int, outputs: int) -> None:
+    """A key has produced outputs: all its classes are worth so much more."""
+    group = ring
+    while True:
+        groups(memory)[group].price += outputs
+        if groups(memory)[group].members > 0:
+            promote(memory, 0, group)
         group = groups(memory)[group].kin
         if group == ring:
             return

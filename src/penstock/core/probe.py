@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.memory import in_ring
-from penstock.core.state import Memory, groups, lanes, ranks, slots
+from penstock.core.patterns import credit, credit_all
+from penstock.core.ranking import PATTERNS
+from penstock.core.state import Memory, arrived, groups, ladder, lanes, ranks, slots
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.core.window import NEVER
@@ -32,10 +34,13 @@ def combinations(memory: Memory, ring: int, stream: int) -> int:
 
 
 @inlined
-def count_whole(memory: Memory, ring: int, stream: int, now: int) -> None:
+def count_whole(memory: Memory, ring: int, stream: int, row: int, now: int) -> None:
     """Count the outputs of a pivot whose matches are whole classes, without making them."""
+    outputs = combinations(memory, ring, stream)
+    memory.made += outputs
+    if memory.prices == PATTERNS and outputs > 0:
+        credit_all(memory, ring, stream, row, outputs)
     if now >= memory.start:
-        outputs = combinations(memory, ring, stream)
         memory.n_output += outputs
         memory.value += outputs * memory.value_of_one
 
@@ -88,6 +93,10 @@ def walk_pairs(
     while slot >= 0:
         latest = max(time, slots(memory)[slot].time)
         if latest < limit and (lanes(memory)[other].in_rows or latest < slots(memory)[slot].expiry):
+            memory.made += 1
+            if memory.prices == PATTERNS:
+                credit(memory, arrived(memory)[row - memory.first_row], 1)
+                credit(memory, ladder(memory)[slot].band, 1)
             if keep:
                 log[logged, 0] = latest
                 log[logged, 1 + stream] = row
@@ -154,6 +163,12 @@ def walk_combinations(
                 limit = min(limit, expiry)
             folded = fold(objective, folded, importance)
         if latest < limit:
+            memory.made += 1
+            if memory.prices == PATTERNS:
+                for member in range(streams):
+                    pick = ~pivot if member == stream else picks[member, chosen[member]]
+                    band = ladder(memory)[pick].band if pick >= 0 else arrived(memory)[next_row + ~pick - memory.first_row]
+                    credit(memory, band, 1)
             if keep:
                 log[logged, 0] = latest
                 for member in range(streams):

@@ -25,6 +25,8 @@ SWITCHES = {
     "dgl-init": ("importance", "simpprob"),
     "mn": ("memory+arrivals", "memory"),
     "rates": ("tick", "arrival"),
+    "ep-ties": ("oldest", "smallest-pattern"),
+    "kwon-ties": ("oldest", "random"),
 }
 """The ambiguities of the papers that can be read either way (readings.md); the first reading is the default."""
 

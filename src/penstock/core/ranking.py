@@ -24,7 +24,9 @@ from penstock.core.state import Memory, bands, floors, groups, ladder, lanes, ra
 
 # Kinds of ranking. ARRIVAL and DRAW need no classes; PRICE, LIFE and STAY order a class by age, the others by a heap.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = range(9)
-NO_PRICES, RATES, MATCHES = range(3)  # prices of classes: none, per-row rates of the statistics, mn
+# Prices of classes: none; by the statistics, the product of the partners' rates or the sum of all rates; mn; the tuples with the key in all
+# streams; the outputs of the key so far. PATTERNS are prices of bands: the outputs per tuple of an existence pattern.
+NO_PRICES, RATES, TOTALS, MATCHES, TUPLES, OUTPUTS, PATTERNS = range(7)
 _EXACT = 2.0**53
 FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = range(3)  # where a first score comes from
 
@@ -33,6 +35,18 @@ FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = range(3)  # where a first score com
 def is_kinetic(memory: Memory) -> bool:
     """Whether scores fall as the clock goes on, at slopes of their own."""
     return bool(memory.kind == LIFE or memory.kind == STAY)
+
+
+@inlined
+def has_rates(memory: Memory) -> bool:
+    """Whether prices come with the rows, from the statistics."""
+    return bool(memory.prices == RATES or memory.prices == TOTALS)
+
+
+@inlined
+def is_counted(memory: Memory) -> bool:
+    """Whether prices are counted in memory, and change as tuples come and go."""
+    return bool(memory.prices == MATCHES or memory.prices == TUPLES)
 
 
 @inlined
@@ -85,6 +99,27 @@ def compare_worth(memory: Memory, stream: int, p: float, life: int, q: float, ot
     return 1 if p > q else 0
 
 
+@inlined
+def whole_pattern(memory: Memory, band: int) -> int:
+    """The existence pattern of a band with the bit of its own stream, which its number leaves out."""
+    inside = band & (memory.patterns - 1)
+    place = memory.streams - 1 - bands(memory)[band].stream
+    return int((inside >> place << (place + 1)) | (1 << place) | (inside & ((1 << place) - 1)))
+
+
+@inlined
+def compare_patterns(memory: Memory, band: int, other: int) -> int:
+    """Compare two bands of `ep`: what has met all partners is worth least, the rest its outputs per tuple, exactly."""
+    last = memory.patterns - 1
+    if band & last == last or other & last == last:
+        return int(other & last == last) - int(band & last == last)
+    one, two = bands(memory)[band], bands(memory)[other]
+    sign = compare_products(one.made, two.seen * 1.0, two.made, one.seen * 1.0)
+    if sign == 0 and memory.pattern_first:
+        sign = whole_pattern(memory, band) - whole_pattern(memory, other)
+    return int(sign)
+
+
 # A *group* is what competes: a class, or a band where prices never change.
 
 
@@ -108,13 +143,20 @@ def stream_of(memory: Memory, group: int) -> int:
 
 @inlined
 def first(memory: Memory, level: int, group: int) -> int:
-    """The tuple of a group that leaves first, -1 if there is none; level 1 are the tuples at the floor."""
+    """The tuple of a group that leaves first, -1 if there is none; level 1 are the tuples at the floor.
+
+    Arrivals that are spared do not compete yet. Rows come in order but for the late, so these are the last of their class.
+    """
     if memory.banded:
         return int(bands(memory)[group].head)
     if level:
         return int(floors(memory)[group])
     if memory.kind <= STAY or (memory.kind < GAIN_LOSS and groups(memory)[group].top >= 0 and not groups(memory)[group].heaped):
-        return int(groups(memory)[group].head)
+        slot = groups(memory)[group].head
+        if memory.newcomer_safe:
+            while slot >= 0 and slots(memory)[slot].row >= memory.spared:
+                slot = slots(memory)[slot].after
+        return int(slot)
     return int(groups(memory)[group].top)
 
 
@@ -139,7 +181,10 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     p = price_of(memory, group)
     q = price_of(memory, other)
     if memory.kind <= STAY:
-        sign = compare_worth(memory, slots(memory)[u].stream, p, remaining(memory, u), q, remaining(memory, v))
+        if memory.prices == PATTERNS:
+            sign = compare_patterns(memory, group, other)
+        else:
+            sign = compare_worth(memory, slots(memory)[u].stream, p, remaining(memory, u), q, remaining(memory, v))
         if sign != 0:
             return bool(sign < 0)
     else:

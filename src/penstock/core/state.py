@@ -75,6 +75,7 @@ GROUP = np.dtype(  # a class, the tuples of one stream with one key
     [
         ("key", "i8"),
         ("price", "f8"),
+        ("bits", "i8"),  # in the class that the hash table knows: which streams hold the key
         ("head", "i4"),
         ("tail", "i4"),
         ("members", "i4"),
@@ -87,9 +88,11 @@ GROUP = np.dtype(  # a class, the tuples of one stream with one key
     ],
     align=True,
 )
-BAND = np.dtype(  # the tuples of one stream with one price, where prices never change
+BAND = np.dtype(  # the tuples of one stream with one price, where prices never change; ep: with one existence pattern
     [
         ("price", "f8"),
+        ("made", "i8"),  # ep: outputs in which such tuples took part, one for each of them
+        ("seen", "i8"),  # and how many such tuples have arrived
         ("head", "i4"),  # chain of the band, by time
         ("tail", "i4"),
         ("stream", "i4"),
@@ -140,11 +143,12 @@ ARRAYS: dict[str, Any] = {
     "dues": np.int64,  # or when anything below it must be looked at again
     "stack": np.int32,
     "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
+    "arrived": np.int32,  # ep: the bands of this instant's arrivals
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
-    "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner",
+    "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
 LINKS = (
@@ -156,10 +160,12 @@ LINKS = (
     "n_stale",
     "patient",
     "n_waiting",
+    "first_row",  # of this instant
+    "spared",  # rows from here on do not compete yet
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
-    "random1", "random2", "origin", "moved", "dawn", "coarse",
+    "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made",
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "half_life")
 RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
@@ -225,7 +231,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 (
     lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    holders, keys, worths, moments, owns, dues, stack, fresh, waiting,
+    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, waiting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

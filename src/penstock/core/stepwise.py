@@ -189,6 +189,8 @@ class StepwiseEngine:
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
             outputs, value = self._join(candidates, before[stay[before]], arrivals, counting)
+        view.outputs = outputs
+        self.policy.after(view)
         self.memory = _pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)

@@ -42,9 +42,9 @@ def use_toll(memory: Memory, which: int) -> None:
 
 
 @kernel
-def observe(memory: Memory, which: int, first_row: int) -> None:
+def observe(memory: Memory, which: int) -> None:
     """After shedding from a pool: take the price of the tuple that would leave next into the mean."""
-    slot = victim(memory, which, first_row)
+    slot = victim(memory, which)
     if slot < 0:
         return
     price = price_of(memory, group_of(memory, slot)) / unit(memory)

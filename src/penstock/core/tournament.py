@@ -20,6 +20,7 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.ranking import (
     DRAW,
     GAIN_LOSS,
+    PATTERNS,
     SCORE,
     STAY,
     ahead,
@@ -31,7 +32,7 @@ from penstock.core.ranking import (
     stream_of,
     toll_of,
 )
-from penstock.core.state import Memory, dues, groups, holders, keys, lanes, moments, owns, ranks, slots, stack, waiting, worths
+from penstock.core.state import Memory, bands, dues, groups, holders, keys, lanes, moments, owns, ranks, slots, stack, waiting, worths
 from penstock.core.window import NEVER
 
 BLOCK = 8
@@ -39,6 +40,7 @@ _ROUNDING = 1e-14  # products closer than this, relatively, are compared exactly
 _TIE = 0x7FFFFFFF  # the bits of a key for what decides between equal scores,
 LAST = 0x7FFFFFFFFFFFFFFF  # nobody's key
 _LOW = 0xFFFFF  # and those of them for the time, where importance comes first
+_DONE = 1 << 40
 PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
 
 
@@ -112,9 +114,23 @@ def key_of(memory: Memory, level: int, group: int) -> int:
 
     Unequal keys are in the order of the ranks; equal ones decide nothing. What does not fit has a key that says so.
     """
+    if memory.prices == PATTERNS:
+        return _band_key(memory, group)
     slot = first(memory, level, group)
     worth = score_of(memory, level, group, slot) if memory.kind >= SCORE else price_of(memory, group)
     return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if _is_short(worth) else _TIE)
+
+
+@inlined
+def _band_key(memory: Memory, band: int) -> int:
+    """The same for `ep`: the bits of the quotient, which is above zero; below all of these the idle bands, by time, and what is done."""
+    price = bands(memory)[band].price
+    if price > 0:
+        return int(np.float64(price).view(np.int64))
+    time = max(0, slots(memory)[bands(memory)[band].head].time - memory.dawn) >> memory.coarse
+    if memory.pattern_first:
+        time = 0
+    return int(min(time, _TIE)) - (0 if price == 0 else _DONE)
 
 
 @kernel
@@ -202,7 +218,7 @@ def _beats(memory: Memory, level: int, at: int, group: int, other: int, rival: i
 @inlined
 def _best_of(memory: Memory, level: int, tree: int, block: int) -> int:
     """The entry of a block that is ahead of the others, -1 if nobody plays."""
-    if memory.trees > 1 and block < memory.leaves * memory.planes:
+    if memory.trees > 1 and memory.patterns < BLOCK and block < memory.leaves * memory.planes:  # a block of leaves of several trees
         return _best_exactly(memory, level, tree, block, LAST)
     lowest_key = keys(memory)[block]
     for at in range(block + 1, block + BLOCK):

@@ -75,6 +75,11 @@ class View:
         return self._statistics.prices(self)
 
     @cached_property
+    def totals(self) -> Floats:
+        """The rate of each candidate's key in all streams together, from the statistics of the run."""
+        return self._statistics.totals(self.key)
+
+    @cached_property
     def matched(self) -> Bools:
         """Whether an arrival of another stream in this instant matches."""
         out = np.zeros(len(self), dtype=bool)

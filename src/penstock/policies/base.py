@@ -16,7 +16,10 @@ outputs just made; it may keep state in its own attributes or, per tuple, in `vi
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.core.engine import Ranking
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import Bools, View
@@ -49,9 +52,32 @@ class Policy:
     def observe(self, view: View, stay: Ints) -> None:
         """Called after shedding with the positions of the candidates that stay, the next to leave first."""
 
+    def after(self, view: View) -> None:
+        """Called at the end of an instant, when `view.outputs` are complete whatever the model."""
+
     def ranking(self, problem: Problem) -> Ranking | None:
         """The compiled form; None plays the policy step by step."""
         return None
 
     def check(self, problem: Problem) -> None:
         """Refuse problems that the policy is not defined for."""
+
+
+class Sparing(Policy):
+    """A policy that sheds an arrival only when the instant alone exceeds memory; it looks at equal keys (Kwon)."""
+
+    def worth(self, view: View) -> Floats:
+        """What every candidate is worth; low leaves first."""
+        raise NotImplementedError(f"policy {self.name!r} has no method worth(view)")
+
+    def score(self, view: View) -> Floats:
+        """The place of a candidate by worth, arrivals after all others."""
+        places = np.unique(self.worth(view), return_inverse=True)[1]
+        return places + view.new * float(len(view))
+
+    def check(self, problem: Problem) -> None:
+        """Other predicates have no keys to look at."""
+        if not problem.predicate.is_equality:
+            raise PenstockError(
+                f"policy {self.name!r} looks at equal keys, predicate must be '=', got {problem.predicate.name!r}; use prob or dimpprob"
+            )

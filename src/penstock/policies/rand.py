@@ -32,4 +32,4 @@ class Rand(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """Drawn from a dense list of slots."""
-        return Ranking(DRAW)
+        return Ranking(DRAW, spares=problem.switch("rand-newcomer") == "safe")

@@ -11,16 +11,21 @@ from penstock.policies.base import Policy
 from penstock.policies.dgl import Dgl
 from penstock.policies.dimpprob import DimpProb
 from penstock.policies.elife import Elife
+from penstock.policies.ep import Ep
 from penstock.policies.fifo import Fifo
+from penstock.policies.frequency import Frequency
+from penstock.policies.kwon_random import KwonRandom
 from penstock.policies.life import Life
 from penstock.policies.opt import Opt
+from penstock.policies.output import Output
 from penstock.policies.prob import Prob
 from penstock.policies.rand import Rand
 from penstock.policies.simp import Simp
 from penstock.policies.simpprob import SimpProb
 
 POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (Rand, Fifo, Prob, Life, Elife, Simp, SimpProb, DimpProb, Dgl, Additive)
+    policy.name: policy
+    for policy in (Rand, Fifo, Prob, Life, Elife, Simp, SimpProb, DimpProb, Dgl, Additive, Ep, Frequency, Output, KwonRandom)
 }
 
 
@@ -52,7 +57,7 @@ def _adopt(spec: Any) -> Policy:
     """A stranger's object with the methods it has, and the defaults for those it has not."""
     adopted = Policy()
     adopted.name = str(getattr(spec, "name", type(spec).__name__))
-    for method in ("score", "ties", "due", "observe", "check"):
+    for method in ("score", "ties", "due", "observe", "after", "check"):
         if callable(getattr(spec, method, None)):
             setattr(adopted, method, getattr(spec, method))
     return adopted

@@ -35,9 +35,10 @@ from penstock.spark.rewrite import StateRows, rewrite_state
 from penstock.spark.shard import Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 
-_SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "value", "importance_seen")
+_SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "attempts", "made", "value", "importance_seen")
 _TUPLE = tuple(
-    f"memory.{name}" for name in ("time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "key", "price")
+    f"memory.{name}"
+    for name in ("time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "key", "price", "band")
 )
 _LARGEST = ("now", "instant", "next_row", "peak")
 
@@ -220,6 +221,10 @@ def _joined(states: Sequence[dict[str, Any]], engine: Engine, number: int, mine:
         out[f"memory.count.{name}"] = np.asarray(total, dtype=out[f"memory.count.{name}"].dtype)
     for name in ("origin", "moved", "dawn", "half_life"):
         out[f"memory.count.{name}"] = states[clocks.index(latest)][f"memory.count.{name}"]
+    if "memory.band" in out:  # what all shards have learned of existence patterns
+        made, seen = (np.sum([state[f"memory.band.{name}"] for state in states], axis=0) for name in ("made", "seen"))
+        done = out["memory.band.price"] < 0
+        out |= {"memory.band.made": made, "memory.band.seen": seen, "memory.band.price": np.where(done, -1.0, made / np.maximum(seen, 1))}
     out["memory.pools"] = np.empty(0, np.int64)  # counted again
     out["memory.straggling"] = np.array(True)  # the chains of several shards do not follow each other
     out["origin"] = states[0]["origin"]

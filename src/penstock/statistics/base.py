@@ -27,6 +27,10 @@ class Source:
         """Prices that do not age."""
         return price
 
+    def totals(self, key: Ints) -> Floats:
+        """No rates."""
+        raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
+
     def bands(self) -> Bands | None:
         """Prices may change."""
         return None

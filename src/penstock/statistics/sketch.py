@@ -93,6 +93,14 @@ class Sketch(Source):
                     out[mine] *= _estimate(self.table[0], self.hashes, other, key[mine].astype(np.int64))
         return out
 
+    def totals(self, key: Ints) -> Floats:
+        """The estimated counts of all streams together, by what the cells hold now."""
+        out = np.zeros(len(key))
+        known = np.flatnonzero(key >= 0)
+        for stream in range(self.problem.n_streams):
+            out[known] += _estimate(self.table[0], self.hashes, stream, key[known].astype(np.int64))
+        return out
+
     def _move(self, time: int) -> int:
         """Move the origin of the weights where a row of this time needs it."""
         steps = self.forward.move(time)
