@@ -2,7 +2,8 @@
 
 Run: python benchmarks/flat.py [batches] [rows] [contender]
 
-Prints the resident memory of Java and of the Python workers every ten batches; the contender `pass-through` shows what Spark takes by itself.
+Prints the resident memory of Java and of the Python workers every ten batches. The contender `pass-through` shows what Spark takes
+by itself.
 """
 
 from __future__ import annotations
