@@ -12,7 +12,7 @@ from penstock.core.window import NEVER
 from penstock.multiway.links import Condition
 from penstock.multiway.plan import Plan, indexes, make_plan, needs_lists
 from penstock.multiway.probe import BATCH, LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, POSITION, Terms, play
-from penstock.multiway.windows import Tuples, open_store
+from penstock.multiway.windows import FRESH, Tuples, open_store
 
 CHUNK = 50_000  # rows between two reports of progress
 ROOM = 1 << 16  # outputs kept in the compiled loops before they are moved
@@ -74,7 +74,7 @@ class Machine:
         self._state[BATCH] = self._state[POSITION]
         now = int(self.tuples.time[until])
         self._state[NEXT_EVALUATION], self._state[NEXT_EXPIRATION] = now + terms.every, now
-        self.store.fresh[:] = -1
+        self.store.ends[:, FRESH] = -1
 
     def play(self, until: int) -> None:
         """Take the rows before `until`."""
