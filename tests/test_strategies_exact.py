@@ -88,6 +88,7 @@ def test_streams_without_a_link_match_freely_only_if_told():
     assert ps.exact(trace, window=3, predicate="R.a <= S.a", cross=True).n_output == 2
 
 
+@pytest.mark.jit_only  # many rows
 def test_progress_tells_all_rows():
     told: list[int] = []
     random = np.random.default_rng(0)

@@ -15,6 +15,8 @@ from penstock.multiway.measure import measure
 from penstock.multiway.stats import WindowStats
 from penstock.multiway.workload import TABLE_5, in_ticks, random_arrivals
 
+pytestmark = pytest.mark.jit_only  # long runs: hours without compilation
+
 SMALL = {"R": (4, 40, 20), "S": (1, 60, 10), "T": (2, 50, 15)}
 """Rate, window in units of time, values: few enough that the long run is short."""
 

@@ -50,9 +50,9 @@ class Pace:
 def paces(rows: int, scale: int, *, repeat: int, seed: int, say: Say) -> list[Pace]:
     """Every contender, in turns, the best of `repeat` runs; those that compare much get fewer rows.
 
-    >>> found = paces(500, 1, repeat=1, seed=0, say=len)
+    >>> found = paces(100, 1, repeat=1, seed=0, say=len)
     >>> [pace.name for pace in found][:2], found[0].rows
-    (['exact, counted', 'exact, outputs made'], 500)
+    (['exact, counted', 'exact, outputs made'], 100)
     """
     rates = {name: spec[0] for name, spec in TABLE_5.items()}
     windows = in_ticks({name: spec[1] * scale for name, spec in TABLE_5.items()}, rates)

@@ -20,7 +20,7 @@ def measure(setting: Setting, orders: Orders, *, rows: int = 30_000, seed: int =
 
     >>> from penstock.multiway.stats import WindowStats
     >>> setting = Setting.read([WindowStats("R", 2, 100, 50), WindowStats("S", 1, 100, 20)])
-    >>> model, counted = measure(setting, ("R", "S"))
+    >>> model, counted = measure(setting, ("R", "S"), rows=3_000)
     >>> model, round(counted / model, 1)
     (400.0, 1.0)
     """

@@ -104,9 +104,11 @@ def run_strategy(
     tuples = arrange(trace, problem.windows, instantly=problem.switch("varying-window") == "instant")
     condition = read_condition(trace, problem, tuples.row)
     buckets = read_access(access, trace.streams, condition)
+    if order is not None and reorder is not None:
+        raise PenstockError(f"order must be left out with reorder=, which chooses orders itself, got {order!r}")
     watch = None if reorder is None else Reorder(reorder)
     plan: JoinPlan | None = None
-    if order is None or watch is not None:
+    if order is None:
         streams = observed_streams(tuples, condition, problem.windows, buckets)
         like = strategy if strategy != "count" else "lazy" if every else "eager"
         plan = order_joins(streams, on=condition.graph, cross=True, strategy=like, tau=every or None, expire=terms.expire_every or None)
