@@ -10,6 +10,7 @@ import altair as alt
 from penstock.experiments.figures import INK, styled
 from penstock.multiway.cost import Setting
 from penstock.multiway.order import plan_of
+from penstock.multiway.stats import MOST
 from penstock.multiway.upkeep import Weights, upkeep
 
 _COLOURS = {"naive": "#666666", "lazy": "#E69F00", "general": "#0072B2"}
@@ -25,7 +26,7 @@ def intervals(setting: Setting, points: int = 25) -> list[int]:
     [1, 12, 25, 38, 50]
     """
     longest = max(one.length / one.rate if one.counts_rows else one.length for one in setting.streams)
-    most = max(2, round(longest / 2))
+    most = max(2, round(min(longest / 2, MOST)))
     return sorted({max(1, round(most * step / (points - 1))) for step in range(points)})
 
 

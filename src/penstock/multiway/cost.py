@@ -38,7 +38,7 @@ from typing import Any
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import Graph
 from penstock.multiway.matching import Matching, Selectivities
-from penstock.multiway.stats import WindowStats, equality_columns, read_graph, read_streams
+from penstock.multiway.stats import MOST, WindowStats, equality_columns, read_graph, read_streams
 
 STRATEGIES: dict[str, str] = {
     "eager": "every arrival joins at once, in the outermost loop",
@@ -78,8 +78,8 @@ class Setting:
         if self.tau is not None and self.strategy == "eager":
             raise PenstockError(f"tau goes with the strategies lazy, general and naive, got {self.tau!r} with eager")
         for name, value in (("tau", self.tau), ("expire", self.expire)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < math.inf):
-                raise PenstockError(f"{name} must be a number of ticks, at least 1, got {value!r}")
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= MOST):
+                raise PenstockError(f"{name} must be a number of ticks, at least 1 and at most {MOST:g}, got {value!r}")
         if self.tau is not None and self.expire is not None and self.expire < self.tau:
             raise PenstockError(
                 f"expire must be at least tau ({self.tau:g} ticks), got {self.expire!r}: tuples that wait still meet what expires meanwhile"

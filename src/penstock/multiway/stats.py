@@ -11,6 +11,8 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import Graph, Link
 from penstock.core.predicate import Predicate
 
+MOST = 1e12
+"""No number is larger: products of those of many streams are still numbers."""
 KEY = "key"
 """The column of a join on one common attribute."""
 BARE_TUPLE = 32
@@ -49,16 +51,18 @@ class WindowStats:
             raise PenstockError(f"name of a stream must be a text, got {self.name!r}")
         for field, least, open_end in (("rate", 0, True), ("predicate_cost", 0, True), ("volatility", 0, False)):
             _number(f"{field} of {self.name}", getattr(self, field), least, open_end)
-        if not self.length > 0:
-            raise PenstockError(f'window of {self.name} must be a number of ticks above 0, or "rows:100", got {self.window!r}')
+        if not 0 < self.length <= MOST:
+            raise PenstockError(
+                f'window of {self.name} must be a number of ticks above 0 (up to {MOST:g}), or "rows:100", got {self.window!r}'
+            )
         for field in ("distinct", "bytes"):
             given = getattr(self, field)
             for column, value in given.items() if isinstance(given, Mapping) else ((None, given),):
                 _number(f"{field} of {self.name}" + (f".{column}" if column else ""), value, 1 if field == "distinct" else 0, False)
         if isinstance(self.distinct, Mapping) and not self.distinct:
             raise PenstockError(f"distinct of {self.name} must have at least one column, got {self.distinct!r}")
-        if isinstance(self.buckets, bool) or not isinstance(self.buckets, int) or self.buckets < 1:
-            raise PenstockError(f"buckets of {self.name} must be a whole number from 1 (no index), got {self.buckets!r}")
+        if isinstance(self.buckets, bool) or not isinstance(self.buckets, int) or not 1 <= self.buckets <= MOST:
+            raise PenstockError(f"buckets of {self.name} must be a whole number from 1 (no index) to {MOST:g}, got {self.buckets!r}")
 
     @property
     def counts_rows(self) -> bool:
@@ -71,7 +75,7 @@ class WindowStats:
         kind, _, rows = self.window.partition(":") if isinstance(self.window, str) else ("", "", "")
         if kind == "rows" and rows.strip().isdecimal():
             return float(rows)
-        right = isinstance(self.window, int | float) and not isinstance(self.window, bool) and math.isfinite(self.window)
+        right = isinstance(self.window, int | float) and not isinstance(self.window, bool)
         return float(self.window) if right else math.nan
 
     @property
@@ -100,8 +104,10 @@ class WindowStats:
 
 
 def _number(what: str, value: Any, least: float, above: bool) -> None:
-    right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not right or value < least or (above and value == least):
+    right = isinstance(value, int | float) and not isinstance(value, bool) and least <= value
+    if right and value > MOST:
+        raise PenstockError(f"{what} must be at most {MOST:g}, got {value!r}")
+    if not right or (above and value == least):
         raise PenstockError(f"{what} must be a number {'above' if above else 'from'} {least}, got {value!r}")
 
 
