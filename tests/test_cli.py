@@ -310,6 +310,8 @@ def test_bench_measures_each_policy_against_fifo(capsys):
     assert all(row["tuples_per_second"] > 0 and row["peak_memory"] <= row["memory"] for row in found["core"])
     assert [row["ratio_to_fifo"] for row in found["core"] if row["policy"] == "fifo"] == [1.0, 1.0]
     assert found["outputs"]["outputs_per_second"] > 0
+    four = {row["name"]: row for row in found["four_streams"]}
+    assert len(four) == 7 and all(row["outputs"] == four["exact, counted"]["outputs"] for row in four.values())
     assert run(arguments.split()) == 0
     assert "of fifo" in capsys.readouterr().out
 

@@ -237,6 +237,7 @@ REFUSED = [
     ({"strategy": "eager", "order": 3}, "order must be names of streams, got 3"),
     ({"strategy": "general", "tau": 2, "order": {"R": "R,S"}}, "order must name each of the streams R, S, got R"),
     ({"strategy": "naive", "order": {"R": "R,S", "S": "R,S"}}, "order of strategy 'naive' is one for all streams"),
+    ({"strategy": "eager", "order": "R,S", "reorder": 0.2}, "order must be left out with reorder=, which chooses orders itself"),
     ({"strategy": "count"}, "strategy 'count' needs windows that count rows"),
     ({"strategy": "eager", "predicate": lambda a, b: a == b}, "predicate must be a comparison for strategy="),
     ({"strategy": "eager", "predicate": "R.key = S.nothing"}, "must name columns of the trace, got 'nothing'; it has: stream, time, key"),
@@ -249,3 +250,8 @@ def test_what_cannot_be_is_refused(options, told):
     with pytest.raises(ps.PenstockError) as error:
         run_strategy(ps.Trace.from_streams(R=[1, 2], S=[1, 2]), window=4, **options)
     assert told in str(error.value)
+
+
+def test_one_stream_is_no_join():
+    with pytest.raises(ps.PenstockError, match="a join needs at least two streams"):
+        run_strategy(ps.Trace.from_streams(R=[1, 2]), window=4, strategy="eager")

@@ -88,6 +88,7 @@ def test_streams_without_a_link_match_freely_only_if_told():
     assert ps.exact(trace, window=3, predicate="R.a <= S.a", cross=True).n_output == 2
 
 
+@pytest.mark.jit_only  # many rows
 def test_progress_tells_all_rows():
     told: list[int] = []
     random = np.random.default_rng(0)
@@ -98,3 +99,18 @@ def test_progress_tells_all_rows():
     run = ps.exact(trace, window=100, predicate=f"{low}.a = {high}.a, {low}.a <= {high}.a", progress=told.append)
     assert sum(told) == run.n_input == size
     assert run.n_output == ps.exact(trace, window=100, strategy="eager", access="hash").n_output > 0
+
+
+@pytest.mark.parametrize(
+    "way",
+    [{}, {"strategy": "eager"}, {"strategy": "lazy", "tau": 2 * 10**6}, {"strategy": "general", "tau": 10**17, "reorder": 0.1}],
+    ids=str,
+)
+def test_times_in_microseconds_and_long_windows_have_an_order_too(way):
+    day = 86_400 * 10**6
+    rows = [(number % 3, number * 20 * day, {"a": number % 2, "b": number % 5}) for number in range(60)]
+    links = [(0, ("a",), "=", 1, ("a",)), (1, ("b",), "<=", 2, ("b",))]
+    windows = [("time", 400 * day), ("rows", 10**15), ("none",)]
+    spec = {name: specification(window) for name, window in zip("RST", windows, strict=True)}
+    run = ps.exact(make_trace(rows, 3, key="a"), window=spec, predicate=[written(link) for link in links], keep=OUTPUTS, **way)
+    assert found(run) == golab.definition(golab.items(rows), windows, links)

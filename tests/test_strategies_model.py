@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.cli import run
 from penstock.multiway.cost import CostModel, Setting
+from penstock.multiway.measure import measure
 from penstock.multiway.stats import WindowStats
 from penstock.multiway.workload import TABLE_5, in_ticks, random_arrivals
+
+pytestmark = pytest.mark.jit_only  # long runs: hours without compilation
 
 SMALL = {"R": (4, 40, 20), "S": (1, 60, 10), "T": (2, 50, 15)}
 """Rate, window in units of time, values: few enough that the long run is short."""
@@ -134,3 +141,31 @@ def test_a_threshold_is_a_share(threshold):
 def test_a_workload_that_cannot_be_is_refused(rows, streams):
     with pytest.raises(ps.PenstockError, match="random arrivals need"):
         random_arrivals(rows, streams)
+
+
+def test_a_plan_can_be_measured_over_a_join_graph():
+    streams = [
+        WindowStats("R", 2, 60, {"a": 10}),
+        WindowStats("S", 1, 90, {"a": 20, "b": 5}, buckets=4),
+        WindowStats("T", 3, "rows:150", {"b": 8}),
+    ]
+    setting = Setting.read(streams, "R.a = S.a, S.b <= T.b", strategy="lazy", tau=5)
+    for order in (("R", "S", "T"), ("T", "S", "R"), {"R": ("R", "S", "T"), "S": ("S", "T", "R"), "T": ("T", "S", "R")}):
+        model, counted = measure(setting, order)
+        assert counted == pytest.approx(model, rel=0.05)
+
+
+def test_what_is_not_uniform_cannot_be_measured():
+    setting = Setting.read([WindowStats(name, 1, 9, 3) for name in "RS"], observed={("R", "S"): 0.5})
+    with pytest.raises(ps.PenstockError, match="uniform values, got a selectivity of R and S"):
+        measure(setting, "RS")
+
+
+def test_penstock_order_measures(capsys):
+    file = str(Path(__file__).parent.parent / "examples" / "order.toml")
+    assert run(["order", file, "--measure", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["measured"]
+    assert found[0]["order"] == ["S1", "S2", "S3", "S4"] and found[0]["model"] == 16_000 and len(found) == 10
+    assert all(one["measured"] == pytest.approx(one["model"], rel=0.1) for one in found)
+    assert run(["order", file, "--measure", "--per-stream", "--buckets", "40"]) == 0
+    assert "Model and measurement" in capsys.readouterr().out

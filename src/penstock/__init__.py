@@ -12,6 +12,7 @@ from penstock.core.view import View
 from penstock.generate import generate
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
+from penstock.multiway.strategies import StrategyRun
 from penstock.optimum.optimum import optimum
 from penstock.optimum.schedule import Optimum
 from penstock.policies.base import Policy
@@ -34,6 +35,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "POLICIES", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "Trace", "View", "WindowStats", "compare", "exact",
-    "generate", "optimum", "order_joins", "read_trace", "simulate",
+    "POLICIES", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
+    "compare", "exact", "generate", "optimum", "order_joins", "read_trace", "simulate",
 ]  # fmt: skip

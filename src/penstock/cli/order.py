@@ -53,6 +53,7 @@ def order(
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help='Or as many as fit beside the tuples, such as "2 MB".')] = None,
     per_stream: Annotated[bool, typer.Option("--per-stream", help="An order for each arriving stream, instead of one for all.")] = False,
     heuristic: Annotated[bool, typer.Option("--heuristic", help="Golab's heuristic, instead of all orders.")] = False,
+    measured: Annotated[bool, typer.Option("--measure", help="Also join random tuples with these numbers, and count.")] = False,
     every: Annotated[bool, typer.Option("--all", help=f"Show every order that was considered, not {_SHOWN}.")] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the cost of every strategy against tau (png, svg, html).")] = None,
     form: FormatOption = "table",
@@ -81,10 +82,13 @@ def order(
         bar.advance()
     if plot is not None:
         _draw(plan, plot)
+    counts = _measured(plan, every=every) if measured else None
     if as_json:
-        print_json(summary(plan))
+        print_json(summary(plan) | ({} if counts is None else {"measured": counts}))
         return
     _print(plan, every=every)
+    if counts is not None:
+        _print_measured(counts)
 
 
 def read_order(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[tuple[str, str], float] | None]:
@@ -199,6 +203,33 @@ def _print(plan: JoinPlan, *, every: bool) -> None:
     out.print(_drawing(plan.headline(), plan.tree()))
     for line in plan.notes():
         out.print(Text(line, style="dim"))
+
+
+def _measured(plan: JoinPlan, *, every: bool) -> list[dict[str, Any]]:
+    """Comparisons per tick of the best orders, by the model and counted; of the plan itself where each stream has an order of its own."""
+    from penstock.multiway.measure import measure
+
+    shown = [one.order for one in plan.candidates[: None if every else _SHOWN]]
+    chosen = [plan.orders] if plan.order is None else shown
+    found = []
+    with Bar(len(chosen), "joining random tuples") as bar:
+        for orders in chosen:
+            model, counted = measure(plan.setting, orders)
+            found.append({"order": orders, "model": model, "measured": counted})
+            bar.advance()
+    return found
+
+
+def _print_measured(counts: list[dict[str, Any]]) -> None:
+    lines = []
+    for one in counts:
+        order = "an order for each stream" if isinstance(one["order"], dict) else ", ".join(one["order"])
+        share = f"{one['measured'] / one['model']:.3f}" if one["model"] else "1.000"
+        lines.append([order, number(one["model"]), number(one["measured"]), share])
+    columns = ["order", "comparisons per tick", "measured", "of the model"]
+    print_table(
+        columns, lines, title="Model and measurement", caption="30,000 random tuples with uniform values, once the windows are full."
+    )
 
 
 def _drawing(label: str, tree: Tree) -> Drawing:

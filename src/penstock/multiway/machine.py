@@ -8,10 +8,11 @@ from time import perf_counter
 import numpy as np
 
 from penstock.core.trace import Floats, Ints
+from penstock.core.window import NEVER
 from penstock.multiway.links import Condition
 from penstock.multiway.plan import Plan, indexes, make_plan, needs_lists
-from penstock.multiway.probe import LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, Terms, play
-from penstock.multiway.windows import Tuples, open_store
+from penstock.multiway.probe import BATCH, LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, POSITION, Terms, play
+from penstock.multiway.windows import FRESH, Tuples, open_store
 
 CHUNK = 50_000  # rows between two reports of progress
 ROOM = 1 << 16  # outputs kept in the compiled loops before they are moved
@@ -63,6 +64,17 @@ class Machine:
             self.play(end)
             if progress:
                 progress(end - begin)
+
+    def fill(self, until: int) -> None:
+        """Take the rows before `until` into their windows without joining them: a full window to start from."""
+        terms, self.terms = self.terms, self.terms._replace(every=NEVER, expire_every=NEVER)
+        self._state[NEXT_EVALUATION] = self._state[NEXT_EXPIRATION] = NEVER
+        self.play(until)
+        self.terms, self.seconds = terms, 0.0
+        self._state[BATCH] = self._state[POSITION]
+        now = int(self.tuples.time[until])
+        self._state[NEXT_EVALUATION], self._state[NEXT_EXPIRATION] = now + terms.every, now
+        self.store.ends[:, FRESH] = -1
 
     def play(self, until: int) -> None:
         """Take the rows before `until`."""

@@ -1,4 +1,8 @@
-"""What a trace, or a part of it, shows of its streams: the numbers that a join order is chosen by (Golab 5.4)."""
+"""What a trace, or a part of it, shows of its streams: the numbers that a join order is chosen by (Golab 5.4).
+
+Costs are per unit of time, and which unit does not matter for the order. A tick is one, unless the trace is so long in ticks, as in
+microseconds, that products of its numbers would lose their meaning.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,14 @@ from penstock.multiway.stats import WindowStats
 from penstock.multiway.windows import Tuples
 
 _STILL = 1e-9  # tuples per tick of a stream that shows none
+_LONGEST = 1e9  # units of time in a trace
 _SAMPLE = 200  # tuples of each stream that are tried with each other where a selectivity cannot be counted
 
 
 def observed_streams(tuples: Tuples, condition: Condition, windows: Sequence[Window], buckets: Sequence[int]) -> list[WindowStats]:
     """The streams as `order_joins` takes them: rates, windows and numbers of values, as the rows show them."""
     names = condition.graph.streams
+    unit = unit_of(tuples)
     rates = observed_rates(tuples, names, slice(None))
     found = []
     for number, name in enumerate(names):
@@ -29,16 +35,27 @@ def observed_streams(tuples: Tuples, condition: Condition, windows: Sequence[Win
             if number in (link.low, link.high):
                 values = condition.links.codes[mine, ~check] if check < 0 else condition.links.values[mine, condition.links.at[check]]
                 distinct |= dict.fromkeys(link.columns_of(number), max(1.0, float(len(np.unique(values)))))
-        window = f"rows:{windows[number].length}" if windows[number].kind == "rows" else _stay(tuples, mine)
+        counts_rows = windows[number].kind == "rows"
+        window = f"rows:{min(windows[number].length, len(mine))}" if counts_rows else max(1.0, _stay(tuples, mine) / unit)
         found.append(WindowStats(name, max(rates[name], _STILL), window, distinct or 1, max(1, buckets[number])))
     return found
 
 
 def observed_rates(tuples: Tuples, streams: Sequence[str], part: slice) -> dict[str, float]:
-    """Tuples per tick of each stream."""
+    """Tuples of each stream per unit of time."""
     time = tuples.time[part]
-    counts = np.bincount(tuples.stream[part], minlength=len(streams))
+    counts = np.bincount(tuples.stream[part], minlength=len(streams)) * unit_of(tuples)
     return {name: float(count) / float(time[-1] - time[0] + 1) for name, count in zip(streams, counts, strict=True)}
+
+
+def unit_of(tuples: Tuples) -> float:
+    """The unit of time, in ticks."""
+    return max(1.0, float(tuples.time[-1] - tuples.time[0]) / _LONGEST)
+
+
+def in_units(tuples: Tuples, ticks: int) -> float | None:
+    """An interval; None for 0, which is none."""
+    return min(max(1.0, ticks / unit_of(tuples)), _LONGEST) if ticks else None
 
 
 def observed_selectivities(tuples: Tuples, condition: Condition, part: slice, *, seed: int = 0) -> dict[tuple[str, str], float]:
@@ -77,4 +94,4 @@ def _stay(tuples: Tuples, mine: NDArray[np.bool_]) -> float:
     """How long, on average, a tuple is in its window, in ticks; the end of the trace ends it."""
     starts = np.append(np.flatnonzero(np.diff(tuples.time, prepend=tuples.time[0] - 1)), len(tuples.time) - 1)
     ends = tuples.time[starts[np.minimum(tuples.out[mine], len(starts) - 1)]]
-    return max(1.0, float((ends - tuples.time[mine]).mean())) if mine.any() else 1.0
+    return float((ends - tuples.time[mine]).mean()) if mine.any() else 0.0

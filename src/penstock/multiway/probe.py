@@ -21,7 +21,7 @@ from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.multiway.links import Links, holds
 from penstock.multiway.plan import Plan
-from penstock.multiway.windows import OUT, Store, Tuples, drop_from, expire, insert, settle_down
+from penstock.multiway.windows import FRESH, HEAD, OUT, Store, Tuples, drop_from, expire, insert, settle_down
 
 COMPARISONS, TIMELY, BUCKETS, SWEPT, INSERTIONS, EXPIRATIONS, EVALUATIONS, OUTPUTS, PEAK = range(9)
 """Positions in the counts."""
@@ -113,6 +113,7 @@ def _nest(
         stream = plan.order[origin, level]
         link = 1 + plan.scan[origin, level] - store.first[stream]
         if level == last and level > place:  # most visits are here
+            found = 0
             while u >= 0 and u <= k:
                 if terms.keep and logged == len(log):
                     full = True
@@ -122,9 +123,15 @@ def _nest(
                     timely += 1
                     if _matches(links, plan, chosen, origin, level, stream, u):
                         chosen[stream] = u
-                        _emit(tuples, terms, importance, chosen, k, counts, value, log, logged)
-                        logged += terms.keep
+                        found += 1
+                        if terms.objective > 0:
+                            _appraise(tuples, terms, importance, chosen, k, value)
+                        if terms.keep:
+                            _write(tuples, chosen, k, log, logged)
+                            logged += 1
                 u = store.nodes[u, link]
+            if tuples.time[k] >= terms.start:
+                counts[OUTPUTS] += found
             cursor[level] = u
             if full:
                 break
@@ -156,8 +163,12 @@ def _nest(
             buckets += 1
             cursor[level] = _open(store, links, plan, terms, chosen, counts, origin, level, now)
         else:
-            _emit(tuples, terms, importance, chosen, k, counts, value, log, logged)
-            logged += terms.keep
+            counts[OUTPUTS] += tuples.time[k] >= terms.start
+            if terms.objective > 0:
+                _appraise(tuples, terms, importance, chosen, k, value)
+            if terms.keep:
+                _write(tuples, chosen, k, log, logged)
+                logged += 1
     counts[COMPARISONS] += comparisons
     counts[TIMELY] += timely
     counts[BUCKETS] += buckets
@@ -166,22 +177,21 @@ def _nest(
 
 
 @inlined
-def _emit(
-    tuples: Tuples, terms: Terms, importance: Floats, chosen: Ints, k: int, counts: Ints, value: Floats, log: Ints, logged: int
-) -> None:
-    """Count the chosen combination, and write it down if wanted."""
-    streams = len(chosen)
+def _appraise(tuples: Tuples, terms: Terms, importance: Floats, chosen: Ints, k: int, value: Floats) -> None:
+    """Add the value of the chosen combination."""
     if tuples.time[k] >= terms.start:
-        counts[OUTPUTS] += 1
-        if terms.objective > 0:
-            folded = start(terms.objective)
-            for member in range(streams):
-                folded = fold(terms.objective, folded, importance[chosen[member]])
-            value[0] += finish(terms.objective, folded, streams)
-    if terms.keep:
-        log[logged, 0] = tuples.time[k]
-        for member in range(streams):
-            log[logged, 1 + member] = chosen[member]
+        folded = start(terms.objective)
+        for member in range(len(chosen)):
+            folded = fold(terms.objective, folded, importance[chosen[member]])
+        value[0] += finish(terms.objective, folded, len(chosen))
+
+
+@inlined
+def _write(tuples: Tuples, chosen: Ints, k: int, log: Ints, logged: int) -> None:
+    """Write the chosen combination down."""
+    log[logged, 0] = tuples.time[k]
+    for member in range(len(chosen)):
+        log[logged, 1 + member] = chosen[member]
 
 
 @inlined
@@ -189,7 +199,7 @@ def _first(store: Store, plan: Plan, origin: int, batch: int, end: int, tuples: 
     """Where the outermost loop begins."""
     if plan.place[origin] == 0:
         return _next_new(tuples, origin, batch, end)
-    return store.head[store.base[plan.scan[origin, 0]]]
+    return store.ends[store.base[plan.scan[origin, 0]], HEAD]
 
 
 @inlined
@@ -212,10 +222,10 @@ def _open(store: Store, links: Links, plan: Plan, terms: Terms, chosen: Ints, co
             return -1
         at += code % store.buckets[index]
     if level == plan.place[origin]:
-        return store.fresh[at]
+        return store.ends[at, FRESH]
     if terms.expire_every == ON_VISIT:
         counts[EXPIRATIONS] += drop_from(store, at, 1 + index - store.first[plan.order[origin, level]], now)
-    return store.head[at]
+    return store.ends[at, HEAD]
 
 
 @inlined

@@ -31,7 +31,7 @@ from penstock.multiway.drift import Reorder
 from penstock.multiway.join_plan import JoinPlan
 from penstock.multiway.links import read_condition
 from penstock.multiway.machine import Machine, Progress
-from penstock.multiway.observe import observed_rates, observed_selectivities, observed_streams
+from penstock.multiway.observe import in_units, observed_rates, observed_selectivities, observed_streams
 from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_tau
 from penstock.multiway.order import order_joins
 from penstock.multiway.windows import arrange
@@ -104,12 +104,15 @@ def run_strategy(
     tuples = arrange(trace, problem.windows, instantly=problem.switch("varying-window") == "instant")
     condition = read_condition(trace, problem, tuples.row)
     buckets = read_access(access, trace.streams, condition)
+    if order is not None and reorder is not None:
+        raise PenstockError(f"order must be left out with reorder=, which chooses orders itself, got {order!r}")
     watch = None if reorder is None else Reorder(reorder)
     plan: JoinPlan | None = None
-    if order is None or watch is not None:
+    if order is None:
         streams = observed_streams(tuples, condition, problem.windows, buckets)
         like = strategy if strategy != "count" else "lazy" if every else "eager"
-        plan = order_joins(streams, on=condition.graph, cross=True, strategy=like, tau=every or None, expire=terms.expire_every or None)
+        wait, lag = in_units(tuples, every), in_units(tuples, terms.expire_every)
+        plan = order_joins(streams, on=condition.graph, cross=True, strategy=like, tau=wait, expire=lag)
     orders = read_orders(order if plan is None else plan.order or plan.orders, trace.streams, kind)
     machine = Machine(
         tuples, condition, terms, trace.importance if terms.objective else None,

@@ -24,6 +24,7 @@ from penstock.core.trace import Ints, Trace
 from penstock.core.window import NEVER, Window, expiries
 
 OUT = 0  # the column of a node before those of its lists
+HEAD, TAIL, FRESH = range(3)  # the columns of a bucket's ends; a fourth makes them half a line of cache
 
 
 class Tuples(NamedTuple):
@@ -40,9 +41,7 @@ class Store(NamedTuple):
     """All windows. An index is a set of buckets over one stream; those of one stream are neighbours, the first counts tuples."""
 
     nodes: Ints  # by tuple: out, then the next tuple in each list
-    head: Ints  # by bucket
-    tail: Ints
-    fresh: Ints
+    ends: Ints  # by bucket: its first tuple, its last, the first since the last evaluation; side by side, to be fetched at once
     first: Ints  # by stream: its first index; one more at the end
     column: Ints  # by index: the code that is hashed, or -1
     buckets: Ints  # by index, beside one more for tuples without a value
@@ -90,10 +89,10 @@ def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int,
     lists = int(np.bincount(stream, minlength=n_streams).max())
     nodes = np.full((len(tuples.row), 1 + lists), -1, dtype=np.int64)
     nodes[:, OUT] = tuples.out
-    head, tail, fresh = np.full((3, int(base[-1])), -1, dtype=np.int64)
+    ends = np.full((int(base[-1]), 4), -1, dtype=np.int64)
     first = np.searchsorted(stream, np.arange(n_streams + 1))
     column = np.array([index[1] for index in indexes], dtype=np.int64)
-    return Store(nodes, head, tail, fresh, first, column, buckets, base[:-1].copy())
+    return Store(nodes, ends, first, column, buckets, base[:-1].copy())
 
 
 @inlined
@@ -111,31 +110,31 @@ def insert(store: Store, codes: Ints, stream: int, u: int) -> None:
     """Append a tuple to the lists of its window."""
     for index in range(store.first[stream], store.first[stream + 1]):
         at = bucket_of(store, codes, index, u)
-        if store.head[at] < 0:
-            store.head[at] = u
+        if store.ends[at, HEAD] < 0:
+            store.ends[at, HEAD] = u
         else:
-            store.nodes[store.tail[at], 1 + index - store.first[stream]] = u
-        store.tail[at] = u
-        if store.fresh[at] < 0:
-            store.fresh[at] = u
+            store.nodes[store.ends[at, TAIL], 1 + index - store.first[stream]] = u
+        store.ends[at, TAIL] = u
+        if store.ends[at, FRESH] < 0:
+            store.ends[at, FRESH] = u
 
 
 @inlined
 def settle_down(store: Store, codes: Ints, stream: int, u: int) -> None:
     """A tuple has been evaluated: it is fresh no more."""
     for index in range(store.first[stream], store.first[stream + 1]):
-        store.fresh[bucket_of(store, codes, index, u)] = -1
+        store.ends[bucket_of(store, codes, index, u), FRESH] = -1
 
 
 @inlined
 def drop_from(store: Store, at: int, link: int, instant: int) -> int:
     """Expire from the head of one bucket; how many went."""
-    u = store.head[at]
+    u = store.ends[at, HEAD]
     gone = 0
     while u >= 0 and store.nodes[u, OUT] <= instant:
         u = store.nodes[u, link]
         gone += 1
-    store.head[at] = u
+    store.ends[at, HEAD] = u
     return gone
 
 
