@@ -190,7 +190,7 @@ def unfit(kind: T.DataType) -> tuple[str, str] | None:
     if "collate" in kind.simpleString() and "UTF8_BINARY" not in kind.simpleString():
         return (
             "must name columns that are equal where their bytes are",
-            ": join on lower(...) or another canonical form of it, cast to string",
+            ": join on lower(...) or another canonical form, cast to string",
         )
     return None
 
