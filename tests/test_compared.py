@@ -24,6 +24,7 @@ from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Meter
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Shard
+from penstock.spark.state import whole
 from penstock.statistics.table import RUNNING
 from strategies import examples
 
@@ -157,3 +158,27 @@ def test_beyond_the_ghosts_that_fit_the_estimate_has_no_bias(streams):
     assert all(meter.total.estimated for meter, _, _ in runs) and said.std() > 0
     assert abs(said.mean() - lost) < 4 * said.std() / math.sqrt(len(said))
     assert all((meter.total.variance == math.inf) == (streams == 3) for meter, _, _ in runs)
+
+
+# ------------------------------------------------------------------------------------------------------------ resharding
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    (
+        ({"predicate": "l.k = r.k, l.k != r.k"}, "the state of a join by 'l.k = r.k, l.k != r.k' cannot be divided anew"),
+        ({"window": {"l": "rows:3", "r": 20}}, "shards must be 1 where a window counts the rows of a whole stream"),
+        ({"window": {"l": "rows_per_key:3", "r": 20}}, "of rows_per_key cannot be divided"),
+    ),
+)
+def test_a_state_that_is_not_divided_by_key_is_not_divided_anew(changes, said):
+    reshard = pytest.importorskip("penstock.spark.reshard")
+    if "predicate" in changes:
+        plan = linked(changes["predicate"], pa.string(), False)
+    else:
+        options = {"window": 20, "memory": 9, "policy": "fifo", "stats": "window"} | changes
+        plan = Plan(("l", "r"), 1, ((), ()), options, pa.schema([("k", pa.string())]), ("time", "time"))
+    head, cells = whole(Shard(plan))
+    rows = {"head": [((plan.shards[0],), None, head)], "cells": [((plan.shards[0],), at, (cell,)) for at, cell in cells.items()]}
+    with pytest.raises(PenstockError, match=said):
+        reshard._rewritten(None, rows, 3)

@@ -170,27 +170,28 @@ def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) ->
     for field in fields[0]:
         trouble = unfit(field.dataType)
         if trouble is not None:
-            raise PenstockError(
-                f"on must name columns {trouble[0]}, got {field.name!r} of type {field.dataType.simpleString()}{trouble[1]}"
-            )
+            raise PenstockError(f"on {trouble[0]}, got {field.name!r} of type {field.dataType.simpleString()}{trouble[1]}")
 
 
 def unfit(kind: T.DataType) -> tuple[str, str] | None:
     """Why values of a type cannot be compared for equality, and the remedy; None where they can.
 
     >>> unfit(T.LongType()) is None, unfit(T.MapType(T.LongType(), T.LongType()))
-    (True, ('of types that can be ordered', ''))
+    (True, ('must name columns of types that can be ordered', ''))
     """
     parts = list(_parts(kind))
     if any(isinstance(part, T.MapType | T.VariantType) for part in parts):
-        return "of types that can be ordered", ""
+        return "must name columns of types that can be ordered", ""
     if any(isinstance(part, T.FloatType | T.DoubleType) for part in parts[1:]):
         return (
-            "other than arrays or structs with floats in them, whose equality is not that of their bytes",
+            "must not name arrays or structs with floats in them, whose equality is not that of their bytes",
             ": name the floats themselves, or cast them to decimals",
         )
     if "collate" in kind.simpleString() and "UTF8_BINARY" not in kind.simpleString():
-        return "that are equal where their bytes are", ": join on lower(...) or another canonical form of it, cast to string"
+        return (
+            "must name columns that are equal where their bytes are",
+            ": join on lower(...) or another canonical form, cast to string",
+        )
     return None
 
 

@@ -134,7 +134,7 @@ def _check_kind(where: str, kind: T.DataType, predicate: Predicate) -> None:
     if not predicate.takes_numbers:
         trouble = unfit(kind)
         if trouble is not None:
-            raise PenstockError(f"predicate must compare columns {trouble[0]}, got {where} of type {kind.simpleString()}{trouble[1]}")
+            raise PenstockError(f"predicate {trouble[0]}, got {where} of type {kind.simpleString()}{trouble[1]}")
     elif not is_numeric(kind):
         raise PenstockError(
             f"predicate {predicate.name!r} must compare numbers, dates or timestamps (decimals of up to {_DIGITS} digits), "

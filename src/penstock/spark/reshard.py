@@ -54,8 +54,8 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     made_with = json.loads(rows["head"][0][2][1])["fixed"]
     if made_with.get("compared") is not None:
         raise PenstockError(
-            f"the state of a join by {made_with['predicate']!r} cannot be divided anew: its rows are in shards by cell or as copies in a "
-            "matrix, not by key; use a new checkpoint"
+            f"the state of a join by {made_with['predicate']!r} cannot be divided anew, only that of keys named by on=: its rows may be in "
+            "shards by cell, or be copies in a matrix; use a new checkpoint"
         )
     old = opened(rows)
     plan = old[0].plan
