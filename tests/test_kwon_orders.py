@@ -175,4 +175,4 @@ def test_charts_have_a_panel_per_setting():
     chart = recall_by_setting(points).to_dict()
     assert [len(line["hconcat"]) for line in chart["vconcat"]] == [3, 3]
     rows = [{"policy": "ep", "memory": 0.1, "recall": 0.9}]
-    assert len(recall_by_trace({"a": rows, "b": rows, "c": rows}).to_dict()["vconcat"]) == 2
+    assert len(recall_by_trace(dict.fromkeys("abcde", rows)).to_dict()["vconcat"]) == 2

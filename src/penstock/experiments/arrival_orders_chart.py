@@ -44,7 +44,7 @@ def recall_by_setting(points: Sequence[Point], *, width: int = 250) -> alt.TopLe
     return styled(chart.properties(title=head).resolve_scale(color="shared"))
 
 
-def recall_by_trace(traces: Mapping[str, Sequence[Mapping[str, Any]]], *, width: int = 300) -> alt.TopLevelMixin:
+def recall_by_trace(traces: Mapping[str, Sequence[Mapping[str, Any]]], *, width: int = 230) -> alt.TopLevelMixin:
     """The same for real streams: a panel per trace, from rows with `policy`, `memory` and `recall`.
 
     >>> len(recall_by_trace({"fines": [{"policy": "ep", "memory": 0.1, "recall": 0.9}]}).to_dict()["hconcat"])
@@ -54,12 +54,7 @@ def recall_by_trace(traces: Mapping[str, Sequence[Mapping[str, Any]]], *, width:
     head = alt.TitleParams(
         "Shedding by arrival order on real streams", subtitle="share of the exact result against memory", subtitleColor=GREY
     )
-    chart = alt.hconcat(*panels[:2], spacing=24)
-    if len(panels) > 2:
-        return styled(
-            alt.vconcat(chart, alt.hconcat(*panels[2:], spacing=24), spacing=18).properties(title=head).resolve_scale(color="shared")
-        )
-    return styled(chart.properties(title=head).resolve_scale(color="shared"))
+    return styled(_rows_of(panels, 4).properties(title=head).resolve_scale(color="shared"))
 
 
 def _rows_of(panels: Sequence[Any], across: int) -> Any:
