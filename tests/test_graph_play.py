@@ -15,7 +15,11 @@ import oracle
 import penstock as ps
 from graphs import BLIND, GraphCase, graph_cases
 from penstock.core import binding
+from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.optimum.instants import number_instants
+from penstock.optimum.shares import share_values
 from strategies import EVERYTHING, examples, opened, play_in_parts
 
 SLOW = settings(examples(), max_examples=400)
@@ -31,6 +35,15 @@ def agree(case: GraphCase) -> None:
 @given(graph_cases(most=5))
 def test_the_engine_plays_a_graph_as_the_oracle_does(case):
     agree(case)
+
+
+@pytest.mark.parametrize("stats", ("whole", "window", "decayed"))
+@examples()
+@given(case=graph_cases(most=4, policies=("prob", "life"), windows=("time",)))
+def test_prices_are_products_over_the_partners(stats, case):
+    """Memory for a third of the rows: many leave, and the order in which they do shows every price."""
+    assume(len(case.windows) > 2)
+    agree(replace(case, stats=stats, memory=max(len(case.windows), len(case.rows) // 3), allocation="variable"))
 
 
 @pytest.mark.slow
@@ -145,6 +158,18 @@ def test_the_optimum_over_a_graph(case):
     assert best.value >= ps.simulate(case.trace, policy="fifo", **options).value - 1e-9
     if len(case.windows) == 2:
         assert ps.optimum(case.trace, method="chain", **options).value == pytest.approx(best.value)
+
+
+@examples()
+@given(graph_cases(most=4, policies=("fifo",), windows=("time",)))
+def test_the_shares_of_the_bound_add_up_to_the_exact_value(case):
+    case = replace(case, rows=sorted(case.rows, key=lambda row: row.time))
+    assume(len(case.windows) > 2)
+    options = {name: case.options()[name] for name in ("window", "predicate", "cross", "objective")}
+    problem = Problem.of(case.streams, memory=1, has_importance=case.importance, **options)
+    batch = Batch.of(case.trace, problem)
+    _, _, shares, together = share_values(batch, number_instants(case.trace, problem, batch), problem)
+    assert shares.sum() + together == pytest.approx(ps.exact(case.trace, **options).value)
 
 
 def test_a_chain_is_joined_link_by_link(monkeypatch):
