@@ -157,7 +157,7 @@ def _micros(time: Any) -> int:
 COUNTED = {
     "rows_per_key": Way("ab", {"on": "k", "shards": 3, "half_life": "10 s"}, windows={"window": "rows_per_key:2"}),
     "rows": Way("abc", {"on": "k", "half_life": "10 s"}, windows={"window": "rows:6"}),
-    "rows, links": Way("ab", {"predicate": "a.b < b.b", "half_life": "10 s"}, windows={"window": "rows:3"}),
+    "rows, links": Way("ab", {"predicate": "a.b < b.b", "half_life": "10 s"}, windows={"window": "rows:8"}),
 }
 
 
