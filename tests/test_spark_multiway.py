@@ -101,7 +101,7 @@ def ways(*quick: str) -> list[Any]:
 
 
 def drawn(spark: SparkSession, way: Way, n: int | None = None) -> dict[str, DataFrame]:
-    size = n or {2: 60, 3: 25, 4: 20, 5: 14}[len(way.streams)]
+    size = n or {2: 60, 3: 25, 4: 20, 5: 20}[len(way.streams)]
     return {tag: spark.createDataFrame(some(tag, size), FIELDS) for tag in way.streams}
 
 
@@ -157,7 +157,7 @@ def _micros(time: Any) -> int:
 COUNTED = {
     "rows_per_key": Way("ab", {"on": "k", "shards": 3, "half_life": "10 s"}, windows={"window": "rows_per_key:2"}),
     "rows": Way("abc", {"on": "k", "half_life": "10 s"}, windows={"window": "rows:6"}),
-    "rows, links": Way("ab", {"predicate": "a.b < b.b", "half_life": "10 s"}, windows={"window": "rows:3"}),
+    "rows, links": Way("ab", {"predicate": "a.b < b.b", "half_life": "10 s"}, windows={"window": "rows:8"}),
 }
 
 
@@ -197,7 +197,7 @@ def test_rows_that_come_too_late_for_a_window_of_rows_are_refused_and_counted(sp
 @pytest.mark.parametrize("name", ways("plane", "links"))
 def test_emitted_and_settled_are_exact_over_restarts_and_the_meter_counts_what_is_owed(spark, tmp_path, name):
     way = WAYS[name]
-    size = {2: 70, 3: 40, 4: 30, 5: 20}[len(way.streams)]
+    size = {2: 70, 3: 40, 4: 30, 5: 24}[len(way.streams)]
     rows = {tag: some(tag, size, seed=3) for tag in way.streams}
     cut = {tag: [[row for row in own if at(b) <= row[0] < at(b + 14)] for b in (0, 14, 28)] for tag, own in rows.items()}
     archive, checkpoint = str(tmp_path / "ledger"), str(tmp_path / "checkpoint")
