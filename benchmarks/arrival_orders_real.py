@@ -65,6 +65,7 @@ def compare(name: str, trace: ps.Trace, window: int) -> dict[str, list[dict[str,
     """Print the recall of every policy, and return it by allocation."""
     whole = ps.exact(trace, window=window)
     print(f"{name}: {len(trace):,} tuples, {whole.n_output:,} outputs, up to {whole.peak_memory:,} held")
+    _turnover(trace, whole.peak_memory)
     out = {}
     for allocation in ("fixed", "variable"):
         found = play(trace, window, POLICIES, MEMORIES, allocation=allocation)
@@ -74,6 +75,21 @@ def compare(name: str, trace: ps.Trace, window: int) -> dict[str, list[dict[str,
         title = f"{name}, {'a memory per stream' if allocation == 'fixed' else 'one memory'}"
         out[title] = [{"policy": policy, "memory": memory, "recall": value} for (memory, policy), value in found.items()]
     return out
+
+
+def _turnover(trace: ps.Trace, peak: int) -> None:
+    """How long a key takes through all streams, and how long an equal share of memory lasts: too short for who drops the oldest."""
+    first, last, streams = {}, {}, {}
+    for key, time, stream in zip(trace.key.tolist(), trace.time.tolist(), trace.stream.tolist(), strict=True):
+        first.setdefault(key, time)
+        last[key] = time
+        streams[key] = streams.get(key, 0) | 1 << stream
+    ways = np.array([last[key] - first[key] for key, seen in streams.items() if seen == (1 << trace.n_streams) - 1])
+    span = int(trace.time.max() - trace.time.min())
+    rate = np.count_nonzero(trace.stream == 0) / span
+    lasts = ", ".join(f"{memory:.0%} {memory * peak / trace.n_streams / rate:,.0f}" for memory in MEMORIES)
+    print(f"  ways through all streams take {np.quantile(ways, 0.05):,.0f} to {np.quantile(ways, 0.95):,.0f} ticks, half of them")
+    print(f"  {np.median(ways):,.0f}; an equal share of memory holds the last so many ticks of the first stream: {lasts}")
 
 
 if __name__ == "__main__":

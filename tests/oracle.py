@@ -372,9 +372,10 @@ def ep(x: Tuple, context: Context) -> tuple[Any, ...]:
     made = sum(alike(y) for _, members in context.outputs for y in members)
     seen = sum(alike(y) for y in context.seen)
     worth = Fraction(-1) if all(context.patterns[x.number]) else Fraction(made, seen)
+    age = (-x.time, -x.stream, -x.number) if context.switches.get("ep-drops") == "newest" else ()
     if context.switches.get("ep-ties") == "smallest-pattern":
-        return newcomer(x, context), worth, context.patterns[x.number]
-    return newcomer(x, context), worth
+        return newcomer(x, context), worth, context.patterns[x.number], *age
+    return newcomer(x, context), worth, *age
 
 
 def frequency(x: Tuple, context: Context) -> tuple[Any, ...]:

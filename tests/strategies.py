@@ -336,6 +336,7 @@ SWITCHES = st.fixed_dictionaries(
         "mn": st.sampled_from(("memory+arrivals", "memory")),
         "rates": st.sampled_from(("tick", "arrival")),
         "ep-ties": st.sampled_from(("oldest", "smallest-pattern")),
+        "ep-drops": st.sampled_from(("oldest", "newest")),
     },
 )
 

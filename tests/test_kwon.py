@@ -106,6 +106,15 @@ def test_without_a_history_case_2_drops_the_oldest_of_three_idle_patterns(stepwi
 
 
 @each_form
+def test_of_one_pattern_the_oldest_leaves_or_the_newest_but_not_the_arrival(stepwise):
+    # All are 100 and idle; at 3 and at 4 one leaves.
+    trace = trace_of("1a 1b 1c 1d 1e")
+    for drops, victims in {"oldest": [0, 1], "newest": [2, 3]}.items():
+        run = ps.simulate(trace, window=99, memory=3, policy="ep", switches={"ep-drops": drops}, keep=EVERYTHING, stepwise=stepwise)
+        assert run.sheds.tolist() == victims
+
+
+@each_form
 def test_a_bit_goes_with_the_last_tuple_that_has_the_key(stepwise):
     # time        0   1   2   3       window 3: 1a has gone at 3, by expiry; without memory for it, by shedding
     # pattern     100 010 001 010     2a at 3 would be 110

@@ -158,7 +158,7 @@ def test_the_experiment_from_the_command_line(tmp_path, capsys, monkeypatch):
     assert all(0 <= point["recall"] <= 1 and point["low"] <= point["recall"] <= point["high"] for point in points)
     assert "<svg" in picture.read_text()
     assert command_line(["reproduce", "arrival-orders", "--seeds", "2", "--ticks", "2000"]) == 0
-    assert "ep's lead over the best other" in capsys.readouterr().out
+    assert "its lead over the next" in capsys.readouterr().out
     for bad, message in ((["--seeds", "99"], "seeds must be 2 to 11"), (["--allocation", "shared"], "--allocation must be")):
         assert command_line(["reproduce", "arrival-orders", *bad]) == 2
         assert message in capsys.readouterr().err

@@ -365,7 +365,9 @@ def _allocate(
     memory.spared = NEVER
     memory.full = (1 << n) - 1 if n < 63 else 0
     memory.patterns = 1 << (n - 1) if ranking.prices == PATTERNS else 1
-    memory.pattern_first = problem.switch("ep-ties") == "smallest-pattern"
+    if ranking.prices == PATTERNS:
+        memory.pattern_first = problem.switch("ep-ties") == "smallest-pattern"
+        memory.youngest = problem.switch("ep-drops") == "newest"
     memory.mn_of_memory = ranking.prices == MATCHES and problem.switch("mn") == "memory"
     memory.weighted = problem.budget.in_bytes
     memory.alpha = np.nan if problem.alpha is None else problem.alpha

@@ -62,7 +62,7 @@ def enter(memory: Memory, slot: int) -> None:
             promote(memory, level, group)
     elif memory.banded:
         climb_ladder(memory, slot)
-        if bands(memory)[ladder(memory)[slot].band].head == slot:
+        if first(memory, 0, ladder(memory)[slot].band) == slot:
             promote(memory, 0, ladder(memory)[slot].band)
     elif kind >= PRICE and groups(memory)[group].head == slot:
         promote(memory, 0, group)

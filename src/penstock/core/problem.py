@@ -26,6 +26,7 @@ SWITCHES = {
     "mn": ("memory+arrivals", "memory"),
     "rates": ("tick", "arrival"),
     "ep-ties": ("oldest", "smallest-pattern"),
+    "ep-drops": ("oldest", "newest"),
     "kwon-ties": ("oldest", "random"),
 }
 """The ambiguities of the papers that can be read either way (readings.md); the first reading is the default."""

@@ -148,7 +148,7 @@ def first(memory: Memory, level: int, group: int) -> int:
     Arrivals that are spared do not compete yet. Rows come in order but for the late, so these are the last of their class.
     """
     if memory.banded:
-        return int(bands(memory)[group].head)
+        return int(bands(memory)[group].tail if memory.youngest else bands(memory)[group].head)
     if level:
         return int(floors(memory)[group])
     if memory.kind <= STAY or (memory.kind < GAIN_LOSS and groups(memory)[group].top >= 0 and not groups(memory)[group].heaped):
@@ -202,6 +202,8 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
             return bool(ranks(memory)[u].importance < ranks(memory)[v].importance)
         if memory.kind == GAIN_LOSS and p != q:
             return bool(p < q)
+    if memory.youngest:
+        u, v = v, u
     if slots(memory)[u].time != slots(memory)[v].time:
         return bool(slots(memory)[u].time < slots(memory)[v].time)
     if slots(memory)[u].stream != slots(memory)[v].stream:

@@ -127,10 +127,10 @@ def _band_key(memory: Memory, band: int) -> int:
     price = bands(memory)[band].price
     if price > 0:
         return int(np.float64(price).view(np.int64))
-    time = max(0, slots(memory)[bands(memory)[band].head].time - memory.dawn) >> memory.coarse
+    time = min(_TIE, max(0, slots(memory)[first(memory, 0, band)].time - memory.dawn) >> memory.coarse)
     if memory.pattern_first:
         time = 0
-    return int(min(time, _TIE)) - (0 if price == 0 else _DONE)
+    return int(_TIE - time if memory.youngest else time) - (0 if price == 0 else _DONE)
 
 
 @kernel

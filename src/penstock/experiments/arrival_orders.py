@@ -18,7 +18,9 @@ from penstock.core.trace import Trace
 from penstock.generate import generate
 from penstock.simulate import exact, simulate
 
-POLICIES = ("ep", "frequency", "output", "kwon-random", "prob", "fifo")
+VARIANTS = {"ep-newest": ("ep", {"ep-drops": "newest"})}
+"""Policies with switches: what they are called here."""
+POLICIES = ("ep", *VARIANTS, "frequency", "output", "kwon-random", "prob", "fifo")
 STREAMS = ("R", "S", "T", "U")
 SKEWS = (0.0, 1.0, 2.0)
 DELAYS = (0.05, 0.2, 0.5)
@@ -96,7 +98,8 @@ def play(
         rows = max(trace.n_streams, round(memory * whole.peak_memory))
         for policy in policies:
             stats = "decayed" if policy == "prob" else "whole"
-            run = simulate(trace, window=window, memory=rows, policy=policy, allocation=allocation, stats=stats, seed=seed)
+            name, switches = VARIANTS.get(policy, (policy, {}))
+            run = simulate(trace, window=window, memory=rows, policy=name, allocation=allocation, stats=stats, switches=switches, seed=seed)
             found[memory, policy] = run.n_output / max(1, whole.n_output)
     return found
 

@@ -11,7 +11,7 @@ from penstock.core.errors import PenstockError
 from penstock.experiments.arrival_orders import POLICIES, Point
 from penstock.experiments.figures import GREY, POLICY_COLOURS, styled
 
-_COLOURS = {name: POLICY_COLOURS[name] for name in POLICIES}
+_COLOURS = {name: POLICY_COLOURS.get(name, "#F4A582") for name in POLICIES}
 
 
 def recall_by_setting(points: Sequence[Point], *, width: int = 250) -> alt.TopLevelMixin:
@@ -69,7 +69,12 @@ def _panel(title: str, rows: Sequence[dict[str, Any]], width: int) -> Any:
     axis = alt.Axis(format=".0%", tickCount=5)
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=x,
-        color=alt.Color("policy:N", title="policy", scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))),
+        color=alt.Color(
+            "policy:N",
+            title="policy",
+            legend=alt.Legend(symbolOpacity=1),
+            scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
+        ),
     )
     y = alt.Y("recall:Q", title="recall", scale=alt.Scale(domain=[0, 1]), axis=axis)
     layers = [base.mark_line(strokeWidth=2.2).encode(y=y), base.mark_point(filled=True, size=32, opacity=1).encode(y=y)]

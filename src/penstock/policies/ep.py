@@ -54,8 +54,11 @@ class Ep(Sparing):
         return np.array([place[worth[entry]] for entry in entries], dtype=np.float64)
 
     def ties(self, view: View) -> tuple[Floats, ...]:
-        """None, or the smallest pattern first (switch `ep-ties`)."""
-        return (view.memo.copy(),) if view.problem.switch("ep-ties") == "smallest-pattern" else ()
+        """The smallest pattern first (switch `ep-ties`), the newest tuple first (switch `ep-drops`), if so wanted."""
+        first = (view.memo.copy(),) if view.problem.switch("ep-ties") == "smallest-pattern" else ()
+        if view.problem.switch("ep-drops") == "oldest":
+            return first
+        return (*first, np.argsort(np.lexsort((-view.row, -view.stream, -view.time))).astype(np.float64))
 
     def after(self, view: View) -> None:
         """In place, outputs come after the shedding."""
