@@ -56,7 +56,7 @@ def visits(
 
     >>> trace = visits(1000, streams=("R", "S", "T"), orders=1.0, delay=20, seed=1)
     >>> len(trace), len(set(zip(trace.stream.tolist(), trace.key.tolist()))) == len(trace)
-    (2943, True)
+    (2992, True)
     """
     _check(n, streams, orders, rate, repeats, first)
     mean, fixed = _delay(delay)
