@@ -117,6 +117,8 @@ def _spark_join(sides: Mapping[str, DataFrame], job: Job, contender: Contender) 
             for other in list(sides)[:number]
         ]
         out = out.join(_watermarked(sides[side], side), F.expr(" and ".join([f"{first}_k = {side}_k", *near])))
+        # Spark wants one event time in what it joins next: the time of the new stream becomes an ordinary column.
+        out = out.withColumn(f"{side}_ts", F.timestamp_micros(F.unix_micros(f"{side}_ts")))
     return out.selectExpr(f"{first}_k as k", *(f"{side}_{column}" for side in sides for column in ("ts", "v")))
 
 
