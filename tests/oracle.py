@@ -34,6 +34,7 @@ class Row:
     importance: float = 1.0
     lifetime: int | None = None
     size: int = 1
+    columns: Mapping[str, Any] = field(default_factory=dict)  # what links compare, by name
 
 
 Match = Callable[[Row, Row], bool]
@@ -368,8 +369,22 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+def link_holds(link: tuple[int, tuple[str, ...], Any, int, tuple[str, ...]], x: Row, y: Row) -> bool:
+    """Whether a link (stream, columns, comparison or largest distance, stream, columns) lets two tuples join; a null in it does not."""
+    one, own, test, other, theirs = link
+    if {x.stream, y.stream} != {one, other}:
+        return True
+    a, b = (x, y) if x.stream == one else (y, x)
+    left, right = tuple(a.columns[name] for name in own), tuple(b.columns[name] for name in theirs)
+    if null(left) or null(right):
+        return False
+    return bool(COMPARISONS[test](left[0], right[0]) if isinstance(test, str) else math.dist(left, right) <= test)
+
+
 def matcher(predicate: Any) -> Match:
     """The predicate as a function of two tuples of different streams, in either order; nulls match nothing."""
+    if isinstance(predicate, list):
+        return lambda x, y: not null(x.key) and not null(y.key) and all(link_holds(link, x, y) for link in predicate)
     if callable(predicate):
         holds = predicate
     elif isinstance(predicate, tuple):

@@ -345,7 +345,7 @@ def test_help_names_every_option_of_the_design(capsys, monkeypatch):
     text = capsys.readouterr().out
     named = (
         "window memory policy allocation stats rates objective start seed alpha beta weights half-life model clock "
-        "lateness predicate set key streams outputs memory-log plot format exact no-exact"
+        "lateness predicate cross set key streams outputs memory-log plot format exact no-exact"
     )
     assert [name for name in named.split() if f"--{name} " not in text] == []
 

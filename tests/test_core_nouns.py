@@ -293,7 +293,7 @@ def test_a_function_sees_the_values_of_a_key():
 
 @pytest.mark.parametrize("predicate", ("~", "==", "", None, 3, "eps", "near:2"))
 def test_a_predicate_that_is_none_says_what_would_be_one(predicate):
-    with refused(r'predicate must be one of =, !=, <, <=, >, >=, "eps:0.5", or a function of two keys, got'):
+    with refused(r'predicate must be one of =, !=, <, <=, >, >=, "eps:0.5", a function of two keys, or links such as .*, got'):
         ps.simulate(trace(), window=2, memory=2, predicate=predicate)
 
 

@@ -81,5 +81,5 @@ def exact(trace: Trace, *, window: Any, **options: Any) -> JoinRun:
     if trace.n_backwards and "clock" not in options:
         options |= {"clock": "streams", "lateness": int(trace.time.max() - trace.time.min())}
     memory = len(trace) * trace.n_streams  # ample for fixed allocation too
-    merged: dict[str, Any] = {"memory": memory, "policy": "fifo"} | options
+    merged: dict[str, Any] = {"memory": memory, "policy": "fifo", "stats": "window"} | options  # nobody leaves: no prices beforehand
     return simulate(trace, window=window, **merged)

@@ -87,7 +87,8 @@ def optimum(
     begin = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     problem = Problem.of(
         rows.streams, window=window, memory=memory, allocation=allocation, objective=objective, model=model, predicate=predicate,
-        cross=cross, start=begin, switches=settings(switch or ()), has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
+        cross=cross, start=begin, switches=settings(switch or ()),
+        has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
     )  # fmt: skip
     goal = "min" if least else "max"
     check(rows, problem, method, goal)

@@ -16,9 +16,7 @@ def _option(panel: str, metavar: str, text: str, *names: str, default: str | boo
 
 TraceFile = Annotated[
     Path,
-    typer.Argument(
-        metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key (or those of the links).", show_default=False
-    ),
+    typer.Argument(metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False),
 ]
 
 # The join.
@@ -56,7 +54,7 @@ Predicate = Annotated[
 Cross = Annotated[bool, _option(_JOIN, "", "Let streams that no links connect match freely.", "--cross")]
 Key = Annotated[
     str | None,
-    _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.", default="key; none with links as --predicate"),
+    _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.", default="key; none with links"),
 ]
 Streams = Annotated[str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")]
 

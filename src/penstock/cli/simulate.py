@@ -185,7 +185,7 @@ def _exactly(trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
     if trace.n_backwards:
         span = int(trace.time.max() - trace.time.min())
         kept |= {"clock": "streams", "lateness": min(span, (1 << 60) - 1)}
-    return kept | {"memory": len(trace), "policy": "fifo"}
+    return kept | {"memory": len(trace), "policy": "fifo", "stats": "window"}
 
 
 def _outputs(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:

@@ -39,12 +39,14 @@ def combinations(problem: Problem, columns: Columns, limit: Ints, pivot: int, ot
         for i, candidates in left.items():
             if linked(problem, i, last):
                 left[i] = candidates[_matrix(problem, columns, (last, bound[last]), (i, candidates)).any(axis=0)]
+            if not len(left[i]):
+                return np.empty((0, problem.n_streams), np.int64)
         last = min(left, key=lambda i: (not any(linked(problem, i, j) for j in bound), len(left[i]), i))
         candidates = left.pop(last)
         ties = [
             (_matrix(problem, columns, (j, members), (last, candidates)), np.searchsorted(members, found[:, place]))
             for place, (j, members) in enumerate(bound.items())
-            if linked(problem, last, j)
+            if len(members) > 1 and linked(problem, last, j)  # with a single member, all that are left match it
         ]
         lines, chosen = _fitting(ties, len(found), len(candidates))
         position = candidates[chosen]
@@ -53,9 +55,7 @@ def combinations(problem: Problem, columns: Columns, limit: Ints, pivot: int, ot
         alive = latest < least
         found = np.column_stack([found[lines], position])[alive]
         latest, least = latest[alive], least[alive]
-        if not len(found):
-            return np.empty((0, problem.n_streams), np.int64)
-        bound[last] = np.unique(found[:, -1])
+        bound[last] = np.unique(found[:, -1]) if left else candidates
     found = found[:, np.argsort(list(bound))]
     return found[np.lexsort(found.T[::-1])]
 
@@ -67,6 +67,8 @@ def linked(problem: Problem, i: int, j: int) -> bool:
 
 def _fitting(ties: list[tuple[Bools, Ints]], n_lines: int, n_candidates: int) -> tuple[Ints, Ints]:
     """Which candidate (second) continues which line (first): all ties hold."""
+    if not ties:
+        return np.repeat(np.arange(n_lines), n_candidates), np.tile(np.arange(n_candidates), n_lines)
     lines, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     span = max(1, _CELLS // max(1, n_candidates))
     for begin in range(0, n_lines, span):
