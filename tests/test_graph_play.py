@@ -85,7 +85,7 @@ class Produced(ps.Policy):
         return view.produced_value + view.remaining / 64
 
 
-@pytest.mark.parametrize("policy", [*ps.POLICIES, Produced()], ids=str)
+@pytest.mark.parametrize("policy", [*ps.POLICIES, Produced()], ids=lambda policy: getattr(policy, "name", policy))
 @pytest.mark.parametrize("window", (6, "rows:7"), ids=str)
 def test_every_policy_keeps_its_contract_on_a_graph_or_says_why_not(policy, window):
     trace = world(3)
