@@ -297,6 +297,12 @@ def test_a_predicate_that_is_none_says_what_would_be_one(predicate):
         ps.simulate(trace(), window=2, memory=2, predicate=predicate)
 
 
+@pytest.mark.parametrize("predicate", (lambda a: a, lambda a, b, c: a, lambda: True, lambda a, *, b: a))
+def test_a_predicate_is_a_function_of_two_keys(predicate):
+    with refused("predicate must be a function of two arguments, the keys of two tuples, got <function"):
+        ps.simulate(trace(), window=2, memory=2, predicate=predicate)
+
+
 @pytest.mark.parametrize("predicate", ("eps:-1", "eps:nan", "eps:inf", "eps:x", "eps:"))
 def test_an_epsilon_is_a_number(predicate):
     with refused("predicate eps must be a number >= 0, such as eps:0.5, got"):

@@ -68,7 +68,7 @@ def simulate(
     if policy == Opt.name:
         schedule = find_schedule(trace, problem)
         return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
-    chosen = open_policy(policy, problem)
+    chosen = open_policy(policy, problem, also=(Opt.name,))
     compiled = not stepwise and compiled_form(problem, chosen) is not None
     source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled)
     return record(problem, chosen, source, batch, keep, stepwise=stepwise, progress=progress)

@@ -148,7 +148,7 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Probl
         if name == Opt.name:
             check(trace, problem)
         else:
-            open_policy(name, problem)
+            open_policy(name, problem, also=(Opt.name,))
     return problem
 
 

@@ -34,7 +34,7 @@ from penstock.multiway.machine import Machine, Progress
 from penstock.multiway.observe import in_units, observed_rates, observed_selectivities, observed_streams
 from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_tau
 from penstock.multiway.order import order_joins
-from penstock.multiway.windows import arrange
+from penstock.multiway.windows import arrange, count_keys
 
 OBSERVED = 2_000  # rows between two looks at rates and selectivities
 
@@ -103,6 +103,8 @@ def run_strategy(
     )
     tuples = arrange(trace, problem.windows, instantly=problem.switch("varying-window") == "instant")
     condition = read_condition(trace, problem, tuples.row)
+    if problem.counts_keys:
+        tuples = count_keys(tuples, problem.windows, condition.links.codes)
     buckets = read_access(access, trace.streams, condition)
     if order is not None and reorder is not None:
         raise PenstockError(f"order must be left out with reorder=, which chooses orders itself, got {order!r}")
