@@ -153,6 +153,13 @@ def test_windows_by_stream_name_every_stream(window):
         ps.simulate(trace(), window=window, memory=2)
 
 
+def test_streams_with_numbers_are_named_by_numbers():
+    numbered = ps.Trace({"stream": [1, 2, 1], "time": [0, 1, 2], "key": [5, 5, 5]})
+    assert ps.simulate(numbered, window={1: 1, 2: 9}, memory={1: 2, "2": 1}).n_output == 1
+    with refused("window must name each of the streams 1, 2, got 1, 1, 2"):
+        ps.exact(numbered, window={1: 1, "1": 2, 2: 9})
+
+
 def test_a_window_by_stream_says_whose_is_wrong():
     with refused("window of S must be a positive number of ticks"):
         ps.simulate(trace(), window="R=3,S=0", memory=2)
