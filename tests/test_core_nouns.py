@@ -153,6 +153,13 @@ def test_windows_by_stream_name_every_stream(window):
         ps.simulate(trace(), window=window, memory=2)
 
 
+def test_streams_with_numbers_are_named_by_numbers():
+    numbered = ps.Trace({"stream": [1, 2, 1], "time": [0, 1, 2], "key": [5, 5, 5]})
+    assert ps.simulate(numbered, window={1: 1, 2: 9}, memory={1: 2, "2": 1}).n_output == 1
+    with refused("window must name each of the streams 1, 2, got 1, 1, 2"):
+        ps.exact(numbered, window={1: 1, "1": 2, 2: 9})
+
+
 def test_a_window_by_stream_says_whose_is_wrong():
     with refused("window of S must be a positive number of ticks"):
         ps.simulate(trace(), window="R=3,S=0", memory=2)
@@ -294,6 +301,12 @@ def test_a_function_sees_the_values_of_a_key():
 @pytest.mark.parametrize("predicate", ("~", "==", "", None, 3, "eps", "near:2"))
 def test_a_predicate_that_is_none_says_what_would_be_one(predicate):
     with refused(r'predicate must be one of =, !=, <, <=, >, >=, "eps:0.5", a function of two keys, or links such as .*, got'):
+        ps.simulate(trace(), window=2, memory=2, predicate=predicate)
+
+
+@pytest.mark.parametrize("predicate", (lambda a: a, lambda a, b, c: a, lambda: True, lambda a, *, b: a))
+def test_a_predicate_is_a_function_of_two_keys(predicate):
+    with refused("predicate must be a function of two arguments, the keys of two tuples, got <function"):
         ps.simulate(trace(), window=2, memory=2, predicate=predicate)
 
 

@@ -251,6 +251,7 @@ def test_figure_4a_the_more_buckets_the_longer_the_best_interval():
         ({"counted": "all"}, "counted must be one of visited, compared, golab, got 'all'"),
         ({"observed": {("R", "T"): 0.5}}, "stream of a selectivity must be one of R, S, got 'T'"),
         ({"observed": {("R", "S"): 1.5}}, "selectivity of R and S must be a number from 0 to 1, got 1.5"),
+        ({"observed": {("R", "S"): 0.5, ("S", "R"): 0.1}}, "selectivity of S and R must be given once, got it in both orders"),
         ({"observed": [1]}, "selectivity must be a mapping from pairs of streams, got [1]"),
     ],
 )

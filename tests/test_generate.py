@@ -185,6 +185,9 @@ def test_what_is_added_leaves_the_rest_alone():
         ({"streams": "RS"}, "streams must be a list of different names .* got 'RS'"),
         ({"streams": ("R", "R")}, "streams must be a list of different names"),
         ({"streams": ()}, "streams must be a list of different names"),
+        ({"delay": 20}, "delay says how keys visit streams in orders, and needs orders=, got none"),
+        ({"first": "complete"}, "first says how keys visit streams"),
+        ({"repeats": 9.0}, "repeats says how keys visit streams"),
     ],
 )
 def test_bad_input_is_named(options, message):

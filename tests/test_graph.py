@@ -40,7 +40,7 @@ def test_the_columns_of_a_stream_come_once():
         ("R.a = S.a", "no link between {R, S} and {T}"),
         ("R.a = R.b, S.a = T.a", "looks at R alone"),
         (["R.a ~ S.a"], "must be links"),
-        ("|R.x - S.x| <= -1, S.a = T.a", "eps must be a number >= 0"),
+        ("|R.x - S.x| <= -1, S.a = T.a", "predicate must compare a distance with a number >= 0, got '|R.x - S.x| <= -1'"),
         ("|R.(x, y) - S.x| <= 1, S.a = T.a", "equally many columns"),
         ([], "must be links"),
         ([3], "must be links"),

@@ -249,6 +249,19 @@ def test_other_predicates_are_refused(policy):
         ps.simulate(trace, window=2, memory=1, policy=policy, predicate="<")
 
 
+def test_a_pattern_has_room_for_53_streams():
+    """A key visits all streams in turn. Its last tuple has met all partners, and leaves first."""
+    for n in (53, 54):
+        names = [f"s{i}" for i in range(n)]
+        trace = ps.Trace({"stream": names + names[:2], "time": list(range(n + 2)), "key": [1] * n + [2] * 2})
+        if n == 54:
+            with pytest.raises(ps.PenstockError, match="policy 'ep' has patterns of at most 53 streams, got 54"):
+                ps.simulate(trace, window=1000, memory=n, policy="ep")
+        else:
+            run = ps.simulate(trace, window=1000, memory=n, policy="ep", keep=ps.Keep(sheds=True))
+            assert run.n_output == 1 and run.sheds is not None and run.sheds[0] == n - 1
+
+
 def test_tables_of_very_many_streams_are_not_compiled():
     names = tuple(f"S{number}" for number in range(13))
     for n, compiled in ((12, True), (13, False)):

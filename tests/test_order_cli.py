@@ -222,7 +222,8 @@ def test_a_file_that_is_not_there_is_named(capsys, tmp_path):
     [
         (lambda: ps.order_joins([ps.WindowStats("R", 1, 10, 5)]), "streams must be two or more, as WindowStats or by name, got 1"),
         (lambda: ps.order_joins([ps.WindowStats("R", 1, 10, 5)] * 2), "streams must have different names, got 'R' more than once"),
-        (lambda: ps.order_joins("RS"), "streams must be two or more, as WindowStats or by name, got 0"),
+        (lambda: ps.order_joins("RS"), "streams must be WindowStats, or mappings of rate, window, distinct by name, got 'RS'"),
+        (lambda: ps.order_joins([1, 2]), "streams must be WindowStats, or mappings of rate, window, distinct by name, got [1, 2]"),
         (lambda: ps.WindowStats("R", 0, 10, 5), "rate of R must be a number above 0, got 0"),
         (lambda: ps.WindowStats("", 1, 10, 5), "name of a stream must be a text, got ''"),
         (lambda: ps.WindowStats("R", 1, "rows:0", 5), "window of R must be a number of ticks above 0"),

@@ -62,6 +62,8 @@ def test_a_stream_that_falls_silent_still_has_a_plan():
     [
         (lambda plan: Reorder(threshold=-1), "threshold must be a share from 0, such as 0.2, got -1"),
         (lambda plan: Reorder().review(plan, {"S9": 1}), "stream of an observed rate must be one of S1, S2, S3, S4, got 'S9'"),
+        (lambda plan: Reorder().review(plan, {"S1": "fast"}), "observed rate of S1 must be a number from 0, got 'fast'"),
+        (lambda plan: Reorder().review(plan, {"S1": -2.0}), "observed rate of S1 must be a number from 0, got -2.0"),
         (lambda plan: Reorder().review(plan, {}, {("S1", "S9"): 0.1}), "stream of a selectivity must be one of S1, S2, S3, S4, got 'S9'"),
     ],
 )

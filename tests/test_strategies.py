@@ -221,16 +221,16 @@ REFUSED = [
     ({"strategy": "lzy"}, "strategy must be one of naive, eager, lazy, general, count, got 'lzy' (did you mean 'lazy'?)"),
     ({"strategy": "lazy"}, "evaluates every tau ticks: give tau="),
     ({"strategy": "lazy", "tau": 0}, "tau must be at least one tick, got 0"),
-    ({"strategy": "lazy", "tau": 0.5}, "tau must be a whole number of ticks, at least 1, got 0.5"),
+    ({"strategy": "lazy", "tau": 0.5}, "tau must be a whole number of ticks, at least 1, or a duration, got 0.5"),
     ({"strategy": "eager", "tau": 3}, "takes no tau, got 3"),
     ({"strategy": "lazy", "tau": 3, "expire": "eager"}, "expire must be 'lazy' or at least tau where evaluation is lazy, got 'eager'"),
     ({"strategy": "general", "tau": 3, "expire": 2}, "expire must be no more often than evaluation (every 3 ticks), got 2"),
     ({"strategy": "eager", "expire": "lazy"}, "give a number of ticks"),
     ({"strategy": "eager", "expire": 0}, "expire must be at least one tick, got 0"),
-    ({"strategy": "eager", "access": 0}, "a number of buckets of at least 1 (by stream), got 0"),
+    ({"strategy": "eager", "access": 0}, "a number of buckets of at least 1 and at most 10,000,000 (by stream), got 0"),
     ({"strategy": "eager", "access": {"R": 0}}, "access of R must be"),
     ({"strategy": "eager", "access": {"X": 4}}, "stream in access must be one of R, S, got 'X'"),
-    ({"strategy": "eager", "access": "tree"}, "a number of buckets of at least 1 (by stream), got 'tree'"),
+    ({"strategy": "eager", "access": "tree"}, "at most 10,000,000 (by stream), got 'tree'"),
     ({"strategy": "eager", "access": "hash", "predicate": "<"}, "access must be 'nested' where no columns must be equal"),
     ({"strategy": "eager", "order": ["R", "X"]}, "stream in order must be one of R, S, got 'X'"),
     ({"strategy": "eager", "order": ["R", "R"]}, "order must have each of the streams R, S once, got R, R"),
@@ -242,14 +242,30 @@ REFUSED = [
     ({"strategy": "eager", "predicate": lambda a, b: a == b}, "predicate must be a comparison for strategy="),
     ({"strategy": "eager", "predicate": "R.key = S.nothing"}, "must name columns of the trace, got 'nothing'; it has: stream, time, key"),
     ({"strategy": "eager", "objective": sum}, "objective must be a name for strategy="),
+    ({"strategy": "eager", "access": 10**12}, "at most 10,000,000 (by stream), got 1000000000000"),
+    ({"strategy": "lazy", "tau": "3 parsecs"}, "at least 1, or a duration, got '3 parsecs'"),
+    ({"strategy": "eager", "keep": "outputs"}, "keep must be a ps.Keep, such as ps.Keep(outputs=True), got 'outputs'"),
+    ({"strategy": "eager", "memory": 5}, "with strategy=, got memory=5"),
+    ({"tau": 5}, "without strategy=, got tau=5"),
+    ({"memory": 5}, "without strategy=, got memory=5"),
+    ({"keep": "outputs"}, "keep must be a ps.Keep, such as ps.Keep(outputs=True), got 'outputs'"),
+    ({"keep": "outputs", "predicate": "R.key < S.key"}, "keep must be a ps.Keep, such as ps.Keep(outputs=True), got 'outputs'"),
 ]
 
 
 @pytest.mark.parametrize(("options", "told"), REFUSED)
 def test_what_cannot_be_is_refused(options, told):
     with pytest.raises(ps.PenstockError) as error:
-        run_strategy(ps.Trace.from_streams(R=[1, 2], S=[1, 2]), window=4, **options)
+        ps.exact(ps.Trace.from_streams(R=[1, 2], S=[1, 2]), window=4, **options)
     assert told in str(error.value)
+
+
+def test_intervals_may_be_durations_as_windows_are():
+    seconds = np.arange(6).astype("datetime64[s]").astype("datetime64[us]")
+    trace = ps.Trace({"stream": list("RSRSRS"), "time": seconds, "key": [1] * 6})
+    for tau in ("2 seconds", 2_000_000):
+        run = ps.exact(trace, window="2 seconds", strategy="lazy", tau=tau, expire="4 seconds")
+        assert (run.n_output, run.evaluations) == (5, 3)
 
 
 def test_one_stream_is_no_join():

@@ -130,7 +130,7 @@ def test_a_steady_workload_keeps_its_order():
 
 @pytest.mark.parametrize("threshold", [-1, "much", float("nan")])
 def test_a_threshold_is_a_share(threshold):
-    with pytest.raises(ps.PenstockError, match="threshold must be a share from 0"):
+    with pytest.raises(ps.PenstockError, match="reorder must be a share from 0"):
         ps.exact(drifting(100), window=10, strategy="eager", reorder=threshold)
 
 

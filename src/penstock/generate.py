@@ -90,6 +90,8 @@ def generate(
             raise PenstockError(f"{argument} does not go with orders={orders!r}, which has keys of its own; leave one out")
         (one,) = _each("rate", rate, 1, "one number > 0 with orders", lambda value: value > 0)
         return visits(n, streams=_names(streams), orders=orders, delay=delay, rate=one, repeats=repeats, first=first, seed=seed)
+    for argument in (name for name, there in {"delay": str(delay) != "100", "repeats": repeats, "first": first != "any"}.items() if there):
+        raise PenstockError(f"{argument} says how keys visit streams in orders, and needs orders=, got none")
     made = Generator(
         streams=streams, keys=keys, skew=skew, ranks=ranks, rate=rate, burst=burst, disorder=disorder, importance=importance,
         groups=groups, top=top, seed=seed,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from penstock.core.batch import Batch
 from penstock.core.engine import Keep, Progress, compiled_form
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
-from penstock.core.trace import Trace, check_trace
+from penstock.core.trace import LIMIT, Trace, check_trace
 from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
 from penstock.optimum.optimum import find_schedule
@@ -68,7 +70,7 @@ def simulate(
     if policy == Opt.name:
         schedule = find_schedule(trace, problem)
         return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
-    chosen = open_policy(policy, problem)
+    chosen = open_policy(policy, problem, also=(Opt.name,))
     compiled = not stepwise and compiled_form(problem, chosen) is not None
     source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled)
     return record(problem, chosen, source, batch, keep, stepwise=stepwise, progress=progress)
@@ -84,6 +86,7 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
     >>> exact(Trace.from_streams(R="aa", S="aa"), window=1, strategy="eager").comparisons
     2
     """
+    _check_options(strategy, options)
     if strategy is not None:
         return run_strategy(trace, window=window, strategy=strategy, **options)
     check_trace(trace)
@@ -91,7 +94,16 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
     if joined is not None:
         return joined
     if trace.n_backwards and "clock" not in options:
-        options |= {"clock": "streams", "lateness": int(trace.time.max() - trace.time.min())}
+        options |= {"clock": "streams", "lateness": min(int(trace.time.max() - trace.time.min()), LIMIT - 1)}
     memory = len(trace) * trace.n_streams  # ample for fixed allocation too
-    merged: dict[str, Any] = {"memory": memory, "policy": "fifo", "stats": "window"} | options  # nobody leaves: no prices beforehand
-    return simulate(trace, window=window, **merged)
+    merged: dict[str, Any] = {"stats": "window"} | options  # nobody leaves: no prices beforehand
+    return simulate(trace, window=window, memory=memory, policy="fifo", **merged)
+
+
+def _check_options(strategy: str | None, options: Mapping[str, Any]) -> None:
+    """An exact join sheds nothing, so it takes neither memory nor policy; and tau, order and access only where a strategy goes by them."""
+    taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - {"trace", "memory", "policy"}
+    for name, value in options.items():
+        if name not in taken:
+            told = "without" if strategy is None else "with"
+            raise PenstockError(f"exact must be told no other than {', '.join(sorted(taken))} {told} strategy=, got {name}={value!r}")

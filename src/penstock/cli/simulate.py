@@ -148,7 +148,7 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Probl
         if name == Opt.name:
             check(trace, problem)
         else:
-            open_policy(name, problem)
+            open_policy(name, problem, also=(Opt.name,))
     return problem
 
 
@@ -157,6 +157,7 @@ def _play(
 ) -> tuple[list[JoinRun], JoinRun | None]:
     """A run for each policy and, if wanted, the exact result."""
     from penstock.core.engine import Keep
+    from penstock.simulate import exact
     from penstock.simulate import simulate as play
 
     runs, whole = [], None
@@ -172,20 +173,9 @@ def _play(
         for name in names:
             runs.append(play(trace, policy=name, keep=Keep(**keep), progress=follow(name), **options))
         if compared:
-            whole = play(trace, progress=follow("exact"), **_exactly(trace, options))
+            kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "switches")}
+            whole = exact(trace, progress=follow("exact"), **kept)
     return runs, whole
-
-
-def _exactly(trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
-    """The options under which nothing is shed.
-
-    The exact result does not depend on the order of rows, so out of order nothing may expire before its time either.
-    """
-    kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "switches")}
-    if trace.n_backwards:
-        span = int(trace.time.max() - trace.time.min())
-        kept |= {"clock": "streams", "lateness": min(span, (1 << 60) - 1)}
-    return kept | {"memory": len(trace), "policy": "fifo", "stats": "window"}
 
 
 def _outputs(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:

@@ -47,8 +47,8 @@ class Budget:
         if isinstance(spec, str) and "=" in spec:
             spec = by_stream(spec, "memory")
         if isinstance(spec, Mapping):
-            check_names(spec, streams, "memory")
-            sizes = [_amount(spec[name], f"memory of {name}") for name in streams]
+            given = check_names(spec, streams, "memory")
+            sizes = [_amount(given[name], f"memory of {name}") for name in streams]
             if len({in_bytes for _, in_bytes in sizes}) > 1:
                 raise PenstockError(f"memory must be in rows or in bytes for all streams alike, got {dict(spec)}")
             caps = np.array([[amount for amount, _ in sizes]], dtype=np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.ranking import FROM_COLUMN, NO_PRICES
 from penstock.core.trace import Floats, Ints
@@ -128,6 +129,19 @@ class Keep:
     series: bool = False
 
 
+def read_keep(keep: Any) -> Keep:
+    """What is asked for; nothing, unless told.
+
+    >>> read_keep(None).outputs, read_keep(Keep(outputs=True)).outputs
+    (False, True)
+    """
+    if keep is None:
+        return Keep()
+    if not isinstance(keep, Keep):
+        raise PenstockError(f"keep must be a ps.Keep, such as ps.Keep(outputs=True), got {keep!r}")
+    return keep
+
+
 @dataclass(frozen=True)
 class Played:
     """What happened in one batch, as asked for by `Keep`."""
@@ -230,7 +244,7 @@ def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: 
     from penstock.core.fast import FastEngine
     from penstock.core.stepwise import StepwiseEngine
 
-    keep = keep or Keep()
+    keep = read_keep(keep)
     ranking = None if stepwise else compiled_form(problem, policy)
     if ranking is None:
         return StepwiseEngine(problem, policy, statistics, keep)

@@ -187,7 +187,10 @@ def _link(text: str, streams: Sequence[str]) -> Link:
         other, theirs = _bare(near[4]), _listed(near[5], near[6])
         if len(own) != len(theirs) or not own:
             raise PenstockError(f"predicate must measure a distance between equally many columns, got {text.strip()!r}")
-        parsed = Predicate.parse(f"eps:{near[7]}")
+        try:
+            parsed = Predicate.parse(f"eps:{near[7]}")
+        except PenstockError:
+            raise PenstockError(f"predicate must compare a distance with a number >= 0, got {text.strip()!r}") from None
         name, epsilon = parsed.name, parsed.epsilon
     i, j = (streams.index(choose("stream of the predicate", stream, streams)) for stream in (one, other))
     if i == j:

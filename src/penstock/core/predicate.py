@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,12 @@ class Predicate:
         if isinstance(spec, Predicate):
             return spec
         if callable(spec):
+            try:
+                inspect.signature(spec).bind(0, 0)
+            except TypeError:
+                raise PenstockError(f"predicate must be a function of two arguments, the keys of two tuples, got {spec!r}") from None
+            except ValueError:
+                pass  # a built-in function that does not say what it takes
             return cls("user", function=spec)
         if isinstance(spec, str) and spec in _THETA:
             return cls(spec)

@@ -194,8 +194,8 @@ def _lateness(spec: Any, streams: Sequence[str]) -> Ints:
     if isinstance(spec, str) and "=" in spec:
         spec = by_stream(spec, "lateness")
     if isinstance(spec, Mapping):
-        check_names(spec, streams, "lateness")
-        values = [whole(spec[name], f"lateness of {name}") for name in streams]
+        given = check_names(spec, streams, "lateness")
+        values = [whole(given[name], f"lateness of {name}") for name in streams]
     else:
         values = [whole(spec, "lateness")] * len(streams)
     if min(values) < 0:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, Policy, Progress, Statistics, open_engine
+from penstock.core.engine import Keep, Policy, Progress, Statistics, open_engine, read_keep
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 
@@ -53,7 +53,7 @@ def record(
     problem: Problem, policy: Policy, statistics: Statistics, batch: Batch, keep: Keep | None, *, stepwise: bool, progress: Progress | None
 ) -> JoinRun:
     """Play a whole trace as one batch, and write down what happened."""
-    keep = keep or Keep()
+    keep = read_keep(keep)
     if keep.retained:
         keep = replace(keep, series=True)
     engine = open_engine(problem, policy, statistics, keep, stepwise=stepwise)

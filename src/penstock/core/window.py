@@ -139,8 +139,8 @@ def parse_windows(spec: Any, streams: Sequence[str]) -> tuple[Window, ...]:
     if isinstance(spec, str) and "=" in spec:
         spec = by_stream(spec, "window")
     if isinstance(spec, Mapping):
-        check_names(spec, streams, "window")
-        return tuple(Window.parse(spec[name], f"window of {name}") for name in streams)
+        given = check_names(spec, streams, "window")
+        return tuple(Window.parse(given[name], f"window of {name}") for name in streams)
     return (Window.parse(spec),) * len(streams)
 
 
@@ -163,14 +163,20 @@ def expiries(windows: Sequence[Window], stream: Ints, time: Ints, lifetime: Ints
 
 def ticks(value: Any, name: str) -> int:
     """A positive whole number of ticks, or of microseconds from a text such as "10 minutes"."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value)
-        if match and match[2] in _UNITS:
-            value = int(match[1]) * _UNITS[match[2]]
-    number = whole(value, name, _HELP)
+    number = whole(in_microseconds(value), name, _HELP)
     if number <= 0:
         raise PenstockError(f"{name} must be {_HELP}, got {value!r}")
     return number
+
+
+def in_microseconds(value: Any) -> Any:
+    """The number that a text such as "10 minutes" stands for; anything else as it is.
+
+    >>> in_microseconds("2 seconds"), in_microseconds("2")
+    (2000000, '2')
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value) if isinstance(value, str) else None
+    return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else value
 
 
 def whole(value: Any, name: str, what: str = "a whole number") -> int:
@@ -195,10 +201,16 @@ def by_stream(text: str, name: str) -> dict[str, str]:
     return parts
 
 
-def check_names(given: Mapping[str, Any], streams: Sequence[str], name: str) -> None:
-    """Each stream is named exactly once."""
-    if set(given) != set(streams):
+def check_names(given: Mapping[Any, Any], streams: Sequence[str], name: str) -> dict[str, Any]:
+    """What is given for each stream, each named exactly once; streams that a trace numbers may be named by their numbers.
+
+    >>> check_names({1: 400, "S": 800}, ("1", "S"), "window")
+    {'1': 400, 'S': 800}
+    """
+    named = {str(stream): value for stream, value in given.items()}
+    if len(named) < len(given) or set(named) != set(streams):
         raise PenstockError(f"{name} must name each of the streams {', '.join(streams)}, got {', '.join(map(str, given)) or 'none'}")
+    return named
 
 
 def _rising(pairs: tuple[tuple[int, int], ...], name: str) -> tuple[tuple[int, int], ...]:
@@ -224,6 +236,7 @@ __all__ = [
     "check_names",
     "expiries",
     "followers",
+    "in_microseconds",
     "longest",
     "parse_windows",
     "ticks",

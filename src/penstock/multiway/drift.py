@@ -59,8 +59,10 @@ class Reorder:
 
     def review(self, plan: JoinPlan, rates: Mapping[str, float], selectivity: Selectivities | None = None) -> JoinPlan:
         """The plan itself where nothing has drifted; else a plan for what is observed, with new orders only if they gain enough."""
-        for name in rates:
+        for name, rate in rates.items():
             choose("stream of an observed rate", name, plan.setting.names)
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < float("inf"):
+                raise PenstockError(f"observed rate of {name} must be a number from 0, got {rate!r}")
         now = observed_setting(plan.setting, rates, selectivity)
         if not self.drifted(plan, rates, selectivity):
             return plan

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.engine import Keep
+from penstock.core.engine import Keep, read_keep
 from penstock.core.fast import check_order
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
@@ -40,7 +40,7 @@ def exact_join(trace: Trace, window: Any, options: dict[str, Any]) -> JoinRun | 
     >>> exact_join(Trace(table, key=()), 4, {"predicate": "R.a = S.a, S.b < T.b"}).n_output
     1
     """
-    keep = options.get("keep") or Keep()
+    keep = read_keep(options.get("keep"))
     if not is_graph(options.get("predicate")) or not set(options) <= OPTIONS or keep != Keep(outputs=keep.outputs):
         return None
     facts = {name: value for name, value in options.items() if name not in ("keep", "progress")}

@@ -122,11 +122,13 @@ def _by_values(link: Link, streams: tuple[WindowStats, ...]) -> float:
 
 
 def _checked(observed: Any, graph: Graph) -> dict[tuple[int, int], float]:
-    found = {}
+    found: dict[tuple[int, int], float] = {}
     for pair, share in observed.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise PenstockError(f"selectivity must be given by pairs of streams, such as ('R', 'S'), got {pair!r}")
-        one, other = (graph.streams.index(choose("stream of a selectivity", name, graph.streams)) for name in pair)
+        one, other = sorted(graph.streams.index(choose("stream of a selectivity", name, graph.streams)) for name in pair)
+        if (one, other) in found:
+            raise PenstockError(f"selectivity of {pair[0]} and {pair[1]} must be given once, got it in both orders")
         if not graph.between(one, other):
             raise PenstockError(f"selectivity must be that of linked streams, got {pair[0]} and {pair[1]}, which have no link")
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import PenstockError, choose
-from penstock.core.window import whole
+from penstock.core.window import in_microseconds, whole
+from penstock.multiway.drift import Reorder
 from penstock.multiway.links import Condition
 from penstock.multiway.plan import NESTED, first_in
 from penstock.multiway.probe import EAGER_EXPIRATION
+
+MOST_BUCKETS = 10_000_000  # of a window: 300 MB
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,9 @@ def read_access(access: Any, streams: Sequence[str], condition: Condition) -> li
 
 
 def _buckets(number: Any, name: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-        raise PenstockError(f"{name} must be 'nested', 'hash', or a number of buckets of at least 1 (by stream), got {number!r}")
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 1 <= number <= MOST_BUCKETS:
+        right = f"'nested', 'hash', or a number of buckets of at least 1 and at most {MOST_BUCKETS:,} (by stream)"
+        raise PenstockError(f"{name} must be {right}, got {number!r}")
     return int(number)
 
 
@@ -92,7 +96,7 @@ def read_tau(strategy: str, kind: Strategy, tau: Any) -> int:
         return 0
     if kind.lazy is False:
         raise PenstockError(f"strategy {strategy!r} evaluates at each arrival, it takes no tau, got {tau!r}: see 'lazy'")
-    every = whole(tau, "tau", "a whole number of ticks, at least 1")
+    every = whole(in_microseconds(tau), "tau", "a whole number of ticks, at least 1, or a duration")
     if every < 1:
         raise PenstockError(f"tau must be at least one tick, got {tau!r}")
     return every
@@ -110,9 +114,17 @@ def read_expire(expire: Any, every: int) -> int:
         if not every:
             raise PenstockError("expire='lazy' needs an interval where evaluation is eager: give a number of ticks")
         return every
-    ticks = whole(expire, "expire", "'eager', 'lazy' or a whole number of ticks")
+    ticks = whole(in_microseconds(expire), "expire", "'eager', 'lazy', a whole number of ticks or a duration")
     if ticks < 1:
         raise PenstockError(f"expire must be at least one tick, got {expire!r}")
     if ticks < every:
         raise PenstockError(f"expire must be no more often than evaluation (every {every} ticks), got {expire!r}")
     return ticks
+
+
+def read_reorder(share: Any) -> Reorder:
+    """How far rates and selectivities may move before the order changes."""
+    try:
+        return Reorder(share)
+    except PenstockError:
+        raise PenstockError(f"reorder must be a share from 0, such as 0.2, got {share!r}") from None

@@ -122,8 +122,10 @@ def read_streams(given: Any) -> tuple[WindowStats, ...]:
     elif isinstance(given, Iterable) and not isinstance(given, str):
         found = list(given)
     else:
-        found = []
-    if len(found) < 2 or not all(isinstance(one, WindowStats) for one in found):
+        found = [given]
+    if not all(isinstance(one, WindowStats) for one in found):
+        raise PenstockError(f"streams must be WindowStats, or mappings of rate, window, distinct by name, got {given!r}")
+    if len(found) < 2:
         raise PenstockError(f"streams must be two or more, as WindowStats or by name, got {len(found)}")
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.engine import Keep
+from penstock.core.engine import Keep, read_keep
 from penstock.core.errors import PenstockError, choose
 from penstock.core.fast import check_order
 from penstock.core.problem import Problem
@@ -32,9 +32,9 @@ from penstock.multiway.join_plan import JoinPlan
 from penstock.multiway.links import read_condition
 from penstock.multiway.machine import Machine, Progress
 from penstock.multiway.observe import in_units, observed_rates, observed_selectivities, observed_streams
-from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_tau
+from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_reorder, read_tau
 from penstock.multiway.order import order_joins
-from penstock.multiway.windows import arrange
+from penstock.multiway.windows import arrange, count_keys
 
 OBSERVED = 2_000  # rows between two looks at rates and selectivities
 
@@ -93,20 +93,21 @@ def run_strategy(
         raise PenstockError("objective must be a name for strategy=, such as 'min', got a function")
     check_order(problem, trace.time, -NEVER)
     every = read_tau(strategy, kind, tau)
-    keep = keep or Keep()
     terms = probe.Terms(
         every=every,
         expire_every=read_expire(expire, every),
         start=-NEVER if start is None else int(problem.start),
         objective=0 if problem.steady else problem.objective.code,
-        keep=int(keep.outputs),
+        keep=int(read_keep(keep).outputs),
     )
     tuples = arrange(trace, problem.windows, instantly=problem.switch("varying-window") == "instant")
     condition = read_condition(trace, problem, tuples.row)
+    if problem.counts_keys:
+        tuples = count_keys(tuples, problem.windows, condition.links.codes)
     buckets = read_access(access, trace.streams, condition)
     if order is not None and reorder is not None:
         raise PenstockError(f"order must be left out with reorder=, which chooses orders itself, got {order!r}")
-    watch = None if reorder is None else Reorder(reorder)
+    watch = None if reorder is None else read_reorder(reorder)
     plan: JoinPlan | None = None
     if order is None:
         streams = observed_streams(tuples, condition, problem.windows, buckets)

@@ -81,6 +81,28 @@ def followers(instant: Ints, length: int) -> Ints:
     return found
 
 
+def count_keys(tuples: Tuples, windows: Sequence[Window], codes: Ints) -> Tuples:
+    """The same tuples, where those of a `rows_per_key` window leave when enough of their own key have followed; without a key at once.
+
+    >>> trace = Trace({"stream": ["R", "R", "S", "R"], "time": [0, 1, 2, 3], "key": [1, 2, 1, 1]})
+    >>> windows = [Window.parse("rows_per_key:1"), Window.parse(9)]
+    >>> count_keys(arrange(trace, windows), windows, trace.key[:, None]).out.tolist() == [3, NEVER, 4, NEVER]
+    True
+    """
+    key = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+    out = tuples.out.copy()
+    for number, window in enumerate(windows):
+        if window.kind == "rows_per_key":
+            mine = np.flatnonzero(tuples.stream == number)
+            mine = mine[np.argsort(key[mine], kind="stable")]
+            earlier, later = mine[: -window.length], mine[window.length :]
+            instant = np.where(key[earlier] == key[later], tuples.instant[later], NEVER)
+            out[mine] = NEVER
+            out[earlier] = np.maximum(instant, tuples.instant[earlier] + 1)  # tuples of one instant always meet
+            out[mine[(codes[mine] < 0).any(axis=1)]] = 0
+    return tuples._replace(out=out)
+
+
 def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int, int]]) -> Store:
     """Empty windows with these indexes: stream, column, number of buckets; in order of streams."""
     stream = np.array([index[0] for index in indexes], dtype=np.int64)

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from penstock.core.engine import Ranking
+from penstock.core.errors import PenstockError
 from penstock.core.patterns import MOST_STREAMS
 from penstock.core.problem import Problem
 from penstock.core.ranking import PATTERNS, PRICE
@@ -20,6 +21,7 @@ from penstock.core.trace import Floats
 from penstock.core.view import View
 from penstock.policies.base import Sparing
 
+MOST_BITS = 53
 Entry = tuple[int, int]  # stream, pattern: the first stream has the highest bit
 
 
@@ -64,6 +66,12 @@ class Ep(Sparing):
         """In place, outputs come after the shedding."""
         if view.problem.model == "inplace":
             self._produce(view)
+
+    def check(self, problem: Problem) -> None:
+        """A tuple's memo is a floating-point number, which holds a pattern of so many bits."""
+        super().check(problem)
+        if problem.n_streams > MOST_BITS:
+            raise PenstockError(f"policy 'ep' has patterns of at most {MOST_BITS} streams, got {problem.n_streams}; use frequency or prob")
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """A list of tuples by age for each stream and pattern."""

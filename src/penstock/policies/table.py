@@ -29,8 +29,10 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
-def open_policy(spec: Any, problem: Problem) -> Policy:
+def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> Policy:
     """A policy by name, or the user's own object; refused where it is not defined for the problem.
+
+    `also` are the names that the caller plays itself, for the list that a misspelt name gets.
 
     >>> open_policy("prob", Problem.of(("R", "S"), window=10, memory=4)).name
     'prob'
@@ -40,7 +42,7 @@ def open_policy(spec: Any, problem: Problem) -> Policy:
             "policy 'opt' replays the optimum of a whole trace: only simulate can play it, got it where the future is unknown"
         )
     if isinstance(spec, str):
-        policy = POLICIES[choose("policy", spec, POLICIES)]()
+        policy = POLICIES[choose("policy", spec, (*POLICIES, *also))]()
     elif isinstance(spec, type):
         raise PenstockError(f"policy must be an object, got the class {spec.__name__}: write {spec.__name__}()")
     elif isinstance(spec, Policy):
