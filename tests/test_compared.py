@@ -20,6 +20,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.policies.table import open_policy
 from penstock.spark.compared import compared_columns
+from penstock.spark.ids import shard_ids
 from penstock.spark.keys import KeyBook
 from penstock.spark.meter import Meter
 from penstock.spark.plan import Plan
@@ -177,7 +178,7 @@ def test_a_state_that_is_not_divided_by_key_is_not_divided_anew(changes, said):
         plan = linked(changes["predicate"], pa.string(), False)
     else:
         options = {"window": 20, "memory": 9, "policy": "fifo", "stats": "window"} | changes
-        plan = Plan(("l", "r"), 1, ((), ()), options, pa.schema([("k", pa.string())]), ("time", "time"))
+        plan = Plan(("l", "r"), 1, ((), ()), options, pa.schema([("k", pa.string())]), ("time", "time"), shards=(int(shard_ids(1)[0]),))
     head, cells = whole(Shard(plan))
     rows = {"head": [((plan.shards[0],), None, head)], "cells": [((plan.shards[0],), at, (cell,)) for at, cell in cells.items()]}
     with pytest.raises(PenstockError, match=said):

@@ -12,7 +12,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.links import link_values, shared_keys
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
-from penstock.core.window import NEVER
+from penstock.core.window import COUNTING, NEVER
 
 
 @dataclass(frozen=True)
@@ -68,3 +68,13 @@ class Batch:
         """
         parts: dict[str, Any] = {name: None if column is None else column[begin:end] for name, column in vars(self).items()}
         return Batch(**parts)
+
+
+def check_order(problem: Problem, time: Ints, now: int) -> None:
+    """Windows counted in rows depend on the order of arrival: refuse rows whose time decreases."""
+    if any(w.kind in COUNTING for w in problem.windows) and len(time):
+        previous = np.concatenate([[now], time[:-1]])
+        bad = np.flatnonzero(time < previous)
+        if len(bad):
+            at = bad[0]
+            raise PenstockError(f"window rows:C needs times that do not decrease, got {time[at]} after {previous[at]} in row {at}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
@@ -21,7 +21,7 @@ from penstock.core.rounding import aged
 from penstock.core.state import ARRAYS, COUNTS, RECORD, SUMS, Memory, attach
 from penstock.core.tournament import BLOCK, LAST, PATIENCE, rebuild, shape
 from penstock.core.trace import Ints
-from penstock.core.window import COUNTING, DEAD, NEVER, expiries
+from penstock.core.window import DEAD, NEVER, expiries
 
 _LINE = 64  # bytes of a cache line
 _FEW = 1024  # bands
@@ -268,16 +268,6 @@ class FastEngine:
         if sizes != old or straggling != bool(memory.straggling):
             state = _export(memory, arrays)
             self.arrays, self.memory = _import(self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling)
-
-
-def check_order(problem: Problem, time: Ints, now: int) -> None:
-    """Windows counted in rows depend on the order of arrival: refuse rows whose time decreases."""
-    if any(w.kind in COUNTING for w in problem.windows) and len(time):
-        previous = np.concatenate([[now], time[:-1]])
-        bad = np.flatnonzero(time < previous)
-        if len(bad):
-            at = bad[0]
-            raise PenstockError(f"window rows:C needs times that do not decrease, got {time[at]} after {previous[at]} in row {at}")
 
 
 def _allocate(

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, check_order
 from penstock.core.binding import Columns, combinations
 from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
 from penstock.core.errors import PenstockError
-from penstock.core.fast import TUPLE, check_order
+from penstock.core.fast import TUPLE
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.core.view import View

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.batch import check_order
 from penstock.core.engine import Keep, read_keep
-from penstock.core.fast import check_order
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun

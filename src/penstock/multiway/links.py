@@ -151,7 +151,7 @@ def _classes(graph: Graph) -> tuple[list[dict[int, tuple[str, ...]]], list[Link]
 def _codes(trace: Trace, members: dict[int, tuple[str, ...]], graph: Graph) -> Ints:
     """One integer per row of these streams' columns, by rank where they are whole numbers; a negative one where there is none."""
     streams = sorted(members)
-    what = ", ".join(f"{graph.streams[stream]}.{'/'.join(members[stream])}" for stream in streams)
+    what = " = ".join(f"{graph.streams[stream]}.{'/'.join(members[stream])}" for stream in streams)
     rows = np.concatenate([np.flatnonzero(trace.stream == stream) for stream in streams])
     columns = [gathered(trace, streams, names, what) for names in zip(*(members[stream] for stream in streams), strict=True)]
     out = np.full(len(trace), -1, dtype=np.int64)

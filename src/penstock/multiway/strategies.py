@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.batch import check_order
 from penstock.core.engine import Keep, read_keep
 from penstock.core.errors import PenstockError, choose
-from penstock.core.fast import check_order
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun
 from penstock.core.trace import Trace, check_trace
