@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -262,10 +263,10 @@ METHODS: dict[str, Method] = {
 
 
 def _bytes(limit: Any) -> int:
-    try:
-        budget = Budget.parse(limit if isinstance(limit, str) and ":" not in limit else None, ("R", "S"))
-    except PenstockError:
-        budget = None
+    budget = None
+    if isinstance(limit, str) and ":" not in limit:  # one size, not sizes that change with time
+        with suppress(PenstockError):
+            budget = Budget.parse(limit, ("R", "S"))
     if budget is None or not budget.in_bytes:
         raise PenstockError(f'limit must be a size such as "4 GiB", got {limit!r}')
     return budget.most
