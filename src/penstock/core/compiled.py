@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config as numba_config
+from numba import types as untyped_types
+from numba.core import config as untyped_config
+
+types: Any = untyped_types
+config: Any = untyped_config
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -36,14 +40,34 @@ def routine(function: F) -> F:
 
 def _compile(function: F, **options: Any) -> F:
     jit: Any = numba.njit
-    config: Any = numba_config
     before = config.CACHE_DIR
     config.CACHE_DIR = _cache_folder()
     try:
         compiled: F = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = before
+    if not config.DISABLE_JIT:
+        _widen(compiled)
     return compiled
+
+
+def _widen(dispatcher: Any) -> None:
+    """Compile for whole numbers of 64 bits, whatever their width at the call.
+
+    Numba compiles a function anew for each width of each argument, and for constants once more: twice as many functions, all with
+    the same results.
+    """
+    resolve = dispatcher.get_call_template
+
+    def resolve_widened(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return resolve([_wide(kind) for kind in arguments], keywords)
+
+    dispatcher.get_call_template = resolve_widened
+
+
+def _wide(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
 @cache
