@@ -122,13 +122,14 @@ def test_windows_by_stream():
     assert parse_windows({"S": None, "R": "tumbling:7"}, STREAMS) == (Window("tumbling", 7), Window("none"))
     assert parse_windows("R=0:4,9:2,S=5", STREAMS)[0].schedule == ((0, 4), (9, 2))
     assert parse_windows("2 minutes", STREAMS) == (Window("time", 120_000_000),) * 2
+    assert parse_windows(datetime.timedelta(minutes=2), STREAMS) == (Window("time", 120_000_000),) * 2
     assert parse_windows("R=1 second,S=250 milliseconds", STREAMS) == (Window("time", 10**6), Window("time", 250_000))
 
 
 @pytest.mark.parametrize(
     "window",
     (0, -3, "0", "-3", "three", 2.5, "2.5", math.nan, math.inf, True, "rows:0", "rows:x", "rows:", "tumbling:-1",
-     "landmark:soon", "3 fortnights", 1 << 60, 10**30, "0:4,9", "0:4,x:2", "0:0", "", "400;"),
+     "landmark:soon", "3 fortnights", 1 << 60, 10**30, "0:4,9", "0:4,x:2", "0:0", "", "400;", "ROWS:3", datetime.timedelta(0)),
 )  # fmt: skip
 def test_a_window_that_is_none_says_what_would_be_one(window):
     with refused("window must (be|count) .*, got "):
@@ -308,6 +309,11 @@ def test_a_predicate_that_is_none_says_what_would_be_one(predicate):
 def test_a_predicate_is_a_function_of_two_keys(predicate):
     with refused("predicate must be a function of two arguments, the keys of two tuples, got <function"):
         ps.simulate(trace(), window=2, memory=2, predicate=predicate)
+
+
+def test_what_a_predicate_dies_of_is_told_with_the_keys():
+    with refused("predicate must take any two keys, got ZeroDivisionError for 1 and 2: .*zero"):
+        ps.simulate(trace(key=[1, 2, 1, 2]), window=2, memory=2, predicate=lambda a, b: 1 / (a + b - 3))
 
 
 @pytest.mark.parametrize("predicate", ("eps:-1", "eps:nan", "eps:inf", "eps:x", "eps:"))

@@ -168,13 +168,14 @@ def _draw(plan: JoinPlan, file: Path) -> None:
     from penstock.experiments import figures
     from penstock.experiments.waiting import cost_by_interval, costs_by_interval, intervals
     from penstock.multiway.order import plan_of
+    from penstock.multiway.upkeep import upkeep
 
     taus = intervals(plan.setting)
     eager = plan_of(replace(plan.setting, strategy="eager", tau=None, expire=None), method="auto")
     with Bar(3 * len(taus), "costing intervals") as bar:
         rows = costs_by_interval(plan.setting, taus, weights=plan.weights, progress=bar.advance)
     with Files() as files:
-        figures.save(cost_by_interval(rows, eager.cost), files.new(file))
+        figures.save(cost_by_interval(rows, eager.cost, eager.cost + upkeep(eager.setting, plan.weights).total), files.new(file))
 
 
 def _print(plan: JoinPlan, *, every: bool) -> None:

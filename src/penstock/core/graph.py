@@ -85,7 +85,9 @@ class Graph:
         pieces = graph.pieces()
         if len(pieces) > 1 and not cross:
             told = " and ".join("{" + ", ".join(streams[i] for i in piece) + "}" for piece in pieces)
-            raise PenstockError(f"predicate must link all streams, got no link between {told}: every pair of them would match (cross=True)")
+            raise PenstockError(
+                f"predicate must link all streams, got no link between {told}: every pair of them would match, which `cross` alone allows"
+            )
         return graph
 
     def between(self, i: int, j: int) -> tuple[Link, ...]:

@@ -73,10 +73,20 @@ class Predicate:
         """Whether keys must be numeric columns."""
         return self.name not in ("=", "!=", "user", "links")
 
+    def _agree(self, low: Any, high: Any) -> bool:
+        """What a user's function says of two keys."""
+        assert self.function is not None
+        try:
+            return bool(self.function(low, high))
+        except Exception as error:
+            raise PenstockError(
+                f"predicate must take any two keys, got {type(error).__name__} for {low!r} and {high!r}: {error}"
+            ) from error
+
     def matrix(self, low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows of `low` (keys, one row each) match which of `high`."""
         if self.function is not None:
-            cells = [[bool(self.function(_key(a), _key(b))) for b in high] for a in low]
+            cells = [[self._agree(_key(a), _key(b)) for b in high] for a in low]
             return np.array(cells, dtype=bool).reshape(len(low), len(high))
         if self.name == "eps":
             exact = (

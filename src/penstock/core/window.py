@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ _UNITS = {
     "day": 86400 * 10**6,
 }
 _HELP = (
-    'a positive number of ticks, "rows:100", "rows_per_key:10", "tumbling:400", "landmark:0", "0:400,900:200" (from time 900 on 200) '
-    'or "none"'
+    'a positive number of ticks, a duration such as "10 minutes", "rows:100", "rows_per_key:10", "tumbling:400", "landmark:0", '
+    '"0:400,900:200" (from time 900 on 200) or "none"'
 )
 
 
@@ -70,7 +71,7 @@ class Window:
             pairs = tuple((whole(at, name), ticks(length, name)) for at, length in spec)
             return cls("schedule", pairs[0][1] if pairs else 0, _rising(pairs, name))
         kind, colon, rest = str(spec).partition(":")
-        if not colon:
+        if not colon or isinstance(spec, timedelta):
             return cls("time", ticks(spec, name))
         if kind in (*COUNTING, "tumbling"):
             if kind in COUNTING and not rest.strip().isdigit():
@@ -78,7 +79,7 @@ class Window:
             return cls(kind, ticks(rest, name))
         if kind == "landmark":
             return cls(kind, whole(rest, name))
-        pairs = tuple((whole(at, name), ticks(length, name)) for at, _, length in (p.partition(":") for p in str(spec).split(",")))
+        pairs = tuple((whole(at, name, _HELP), ticks(length, name)) for at, _, length in (p.partition(":") for p in str(spec).split(",")))
         return cls("schedule", pairs[0][1], _rising(pairs, name))
 
     @property
@@ -170,11 +171,13 @@ def ticks(value: Any, name: str) -> int:
 
 
 def in_microseconds(value: Any) -> Any:
-    """The number that a text such as "10 minutes" stands for; anything else as it is.
+    """The number that a text such as "10 minutes" or a `timedelta` stands for; anything else as it is.
 
-    >>> in_microseconds("2 seconds"), in_microseconds("2")
-    (2000000, '2')
+    >>> in_microseconds("2 seconds"), in_microseconds("2"), in_microseconds(timedelta(milliseconds=3))
+    (2000000, '2', 3000)
     """
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value) if isinstance(value, str) else None
     return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else value
 

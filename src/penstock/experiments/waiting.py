@@ -52,17 +52,17 @@ def costs_by_interval(
     return rows
 
 
-def cost_by_interval(rows: list[dict[str, object]], eager: float, width: int = 560) -> alt.TopLevelMixin:
-    """The picture of it, with the eager plan's comparisons as a line across.
+def cost_by_interval(rows: list[dict[str, object]], eager: float, eager_all: float, width: int = 560) -> alt.TopLevelMixin:
+    """The picture of it, with the eager plan's comparisons as a line across, and another for them with insertion and expiration.
 
     >>> rows = [{"strategy": "lazy", "tau": tau, "comparisons": 100 + tau, "all": 120 + tau} for tau in (1, 50)]
-    >>> len(cost_by_interval(rows, 100.0).to_dict()["layer"])
-    4
+    >>> len(cost_by_interval(rows, 100.0, 110.0).to_dict()["layer"])
+    5
     """
     named = [name for name in _COLOURS if any(row["strategy"] == name for row in rows)]
     # Where lines coincide the narrower one is drawn last, so that both are seen.
     drawn = [{**row, "thick": _WIDTHS[str(row["strategy"])]} for row in rows]
-    heights = [float(str(row[name])) for row in rows for name in ("comparisons", "all")] + [eager]
+    heights = [float(str(row[name])) for row in rows for name in ("comparisons", "all")] + [eager, eager_all]
     domain = [0.95 * min(heights), 1.05 * max(heights)]
     base = alt.Chart(alt.InlineData(values=drawn)).encode(
         x=alt.X("tau:Q", title="ticks that arrivals wait at most (tau)", axis=alt.Axis(format=",d", tickCount=6)),
@@ -75,11 +75,12 @@ def cost_by_interval(rows: list[dict[str, object]], eager: float, width: int = 5
     )
     solid = base.mark_line().encode(y=axis, strokeWidth=alt.StrokeWidth("thick:Q", scale=None, legend=None))
     dashed = base.mark_line(strokeDash=[2, 4], strokeWidth=1.5).encode(y=alt.Y("all:Q"))
-    across = alt.Chart(alt.InlineData(values=[{"eager": eager}])).encode(y=alt.Y("eager:Q"))
+    across = alt.Chart(alt.InlineData(values=[{"eager": eager, "all": eager_all}])).encode(y=alt.Y("eager:Q"))
     rule = across.mark_rule(color=INK, strokeDash=[6, 4])
+    dotted = across.mark_rule(color=INK, strokeDash=[2, 4]).encode(y=alt.Y("all:Q"))
     label = across.mark_text(text="eager", align="right", baseline="bottom", dx=-4, dy=-3, color=INK, fontSize=12).encode(
         x=alt.value(width)
     )
     subtitle = "the best order of each strategy; dotted: with insertion and expiration"
     head = alt.TitleParams("What it costs to let arrivals wait", subtitle=subtitle)
-    return styled(alt.layer(solid, dashed, rule, label).properties(width=width, height=340, title=head))
+    return styled(alt.layer(solid, dashed, rule, dotted, label).properties(width=width, height=340, title=head))
