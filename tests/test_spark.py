@@ -59,7 +59,11 @@ def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
         assert row["r_s"].a == row["r_v"] and row["r_s"].b == [1, None] and row["r_m"] == {"x": row["r_v"]} and row["l_d"] is None
 
 
-@pytest.mark.parametrize("policy", ("prob", "elife", "dgl", *map(later, ("life", "fifo", "simp", "simpprob", "dimpprob", "additive"))))
+WITHOUT_IMPORTANCE = ("prob", "life", "elife", "fifo", "ep", "frequency", "output", "kwon-random")
+OTHERS = ("life", "fifo", "simp", "simpprob", "dimpprob", "additive", "frequency", "output", "kwon-random")
+
+
+@pytest.mark.parametrize("policy", ("prob", "elife", "dgl", "ep", *map(later, OTHERS)))
 def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_path, policy):
     random = Random(policy)
     arrivals = [
@@ -73,7 +77,7 @@ def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_
             for begin, end in pairwise(cuts)
         ]
         frames[side] = in_batches(spark, tmp_path / side, parts, "ts timestamp, k string, v string, i double")
-    importance = None if policy in ("prob", "life", "elife", "fifo") else "i"
+    importance = None if policy in WITHOUT_IMPORTANCE else "i"
     sides = {side: ps.stream(frame, time="ts", window="20 seconds", importance=importance, order="v") for side, frame in frames.items()}
     out, seen = ran(ps.join(sides, on="k", memory=12, policy=policy, shards=1), tmp_path, "penstock")
 

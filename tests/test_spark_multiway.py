@@ -118,7 +118,8 @@ def test_ample_memory_gives_what_batch_sql_gives(spark, name):
 
 PLAYED = [
     ("key of 3", "prob", {}),
-    later("key of 3", "life", {}),
+    ("key of 3", "ep", {}),
+    *(later("key of 3", policy, {}) for policy in ("life", "frequency", "output", "kwon-random")),
     later("key of 3", "dimpprob", {"importance": "v + 1"}),
     later("cells, 1", "prob", {}),
     ("links", "fifo", {}),
