@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 UV := $(BIN)/uv
 # The interpreters to try, in this order; `make setup PYTHON=/opt/python/bin/python3` tries only that one.
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Tests of one group, such as those that share a Spark session, stay in one process.
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
+# Each process takes its share of the files in a row, so that what the tests of a file prepare is prepared once, and helps the others
+# when it is done. Those on Spark have one session per process.
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 LOCKS := requirements-bootstrap.lock requirements.lock
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.

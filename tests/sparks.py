@@ -18,17 +18,9 @@ import penstock as ps
 from strategies import COMPILED
 
 ON_SPARK = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not there"),
     pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
 ]
-SLOW = pytest.mark.slow
-
-
-def later(*values: Any) -> Any:
-    """A case like others that `make test` has, for `make test-all`."""
-    return pytest.param(*values, marks=SLOW)
-
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = "ts timestamp, k string, v string"

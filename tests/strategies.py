@@ -37,6 +37,13 @@ COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
 NEEDS_BOUND = ("life", "elife", "dgl")
 KEYED = ("ep", "frequency", "output")  # these look at equal keys
+
+
+def later(*values: Any) -> Any:
+    """A case like others that `make test` has, for `make test-all`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 ALLOCATIONS = ("variable", "fixed")
 MODELS = ("buffered", "inplace")
 STATS = ("whole", "window", "decayed", "given")

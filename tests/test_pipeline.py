@@ -28,7 +28,8 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from penstock.spark import pipeline  # noqa: E402
 from penstock.spark.follow import follow  # noqa: E402
-from sparks import ON_SPARK, later  # noqa: E402
+from sparks import ON_SPARK  # noqa: E402
+from strategies import later  # noqa: E402
 
 pytestmark = ON_SPARK
 

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.spark.ids import shard_ids
-from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, later, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 pytestmark = ON_SPARK
 

@@ -14,7 +14,8 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
-from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, later, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 pytestmark = ON_SPARK
 

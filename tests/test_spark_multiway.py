@@ -19,7 +19,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sparks import ON_SPARK, START, add_batches, at, bag, in_batches, later, ran
+from sparks import ON_SPARK, START, add_batches, at, bag, in_batches, ran
+from strategies import later
 
 pytestmark = ON_SPARK
 

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.spark.state import Vault
-from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, later, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 pytestmark = ON_SPARK
 

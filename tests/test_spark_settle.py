@@ -11,7 +11,8 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 
-from sparks import ON_SPARK, SCHEMA, add_batches, at, bag, in_batches, joined, later, ran, rows, spark_join
+from sparks import ON_SPARK, SCHEMA, add_batches, at, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 pytestmark = ON_SPARK
 

@@ -18,7 +18,7 @@ from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.sketch import Sketch
-from strategies import COMPILED, EVERYTHING, Case, opened
+from strategies import COMPILED, EVERYTHING, Case, later, opened
 
 
 class Notes(ps.Policy):
@@ -235,7 +235,8 @@ def problem(**options: Any) -> Problem:
     return Problem.of(("R", "S"), **{"window": 16, "memory": 4} | options)
 
 
-def test_the_decayed_counts_of_the_compiled_engine_over_thousands_of_half_lives():
+@pytest.mark.parametrize("step", (10, later(2)))
+def test_the_decayed_counts_of_the_compiled_engine_over_thousands_of_half_lives(step):
     """Key 0 arrives in R in every instant and is the unit; the origin of the weights moves many times."""
     random, rows, time = Random(6), [], 0
     for _ in range(400):
@@ -245,7 +246,7 @@ def test_the_decayed_counts_of_the_compiled_engine_over_thousands_of_half_lives(
     half_life = 2.0
     columns = (np.array(column) for column in zip(*((row.stream, row.time, row.key) for row in rows), strict=True))
     got = counted_by_rates(Decayed(problem(stats="decayed", half_life=half_life)), Batch(*columns))
-    for number in range(0, len(rows), 2):
+    for number in range(0, len(rows), step):
         now, other = rows[number].time, rows[number + 1]
         known = remembered(rows, now, half_life)
         unit = log_of_ages(known, rows[number], 0, now, half_life)
