@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from penstock.core.compiled import inlined, kernel
-from penstock.core.heaps import heap_insert, heap_remove, join_class, leave_class, order_class, set_root, with_one_more
+from penstock.core.heaps import heap_insert, join_class, leave_class, order_class
 from penstock.core.memory import release_class, unlink
 from penstock.core.prices import spoil, spoil_partners
 from penstock.core.ranking import (
@@ -19,19 +17,16 @@ from penstock.core.ranking import (
     first,
     group_of,
     is_counted,
-    remaining,
 )
 from penstock.core.state import (
     Memory,
     bands,
     draws,
     groups,
-    holders,
     ladder,
     lanes,
     marks,
     pools,
-    ranks,
     slots,
     touch_group,
     touch_key,
@@ -40,7 +35,7 @@ from penstock.core.state import (
     waiting,
     weights,
 )
-from penstock.core.tournament import lowest, promote, root_at
+from penstock.core.tournament import lowest, promote
 from penstock.core.trace import Ints
 
 
@@ -243,58 +238,3 @@ def _drawn_victim(memory: Memory, which: int) -> int:
             at -= lanes(memory)[stream].drawable
         stream += 1
     return int(draws(memory)[stream * memory.slots_size + at])
-
-
-# dgl.
-
-
-@kernel
-def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
-    """Raise the older tuples of a class, which have just found matching arrivals."""
-    if groups(memory)[group].gained:
-        return
-    groups(memory)[group].gained = 1
-    above = -1
-    floor = -1
-    stream = int(groups(memory)[group].stream)
-    offset = lanes(memory)[stream].offset
-    alpha = lanes(memory)[stream].length if np.isnan(memory.alpha) else memory.alpha
-    slot = groups(memory)[group].head
-    while slot >= 0:
-        if slots(memory)[slot].row < first_row:
-            score = 0.0 if slots(memory)[slot].ground else ranks(memory)[slot].score - old_offset
-            score += ranks(memory)[slot].importance * groups(memory)[group].price * remaining(memory, slot) / alpha
-            place_by_score(memory, slot, score, offset)
-            if slots(memory)[slot].ground:
-                floor = with_one_more(memory, floor, slot)
-            else:
-                above = with_one_more(memory, above, slot)
-            memory.gains += 1
-        slot = slots(memory)[slot].after
-    set_root(memory, 0, group, above)
-    set_root(memory, 1, group, floor)
-    promote(memory, 0, group)
-    promote(memory, 1, group)
-
-
-@inlined
-def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> None:
-    """Note a `dgl` score: at the floor, or above it relative to the common offset."""
-    slots(memory)[slot].ground = 0 if score > 0 else 1
-    ranks(memory)[slot].score = score + offset if score > 0 else 0.0
-
-
-@kernel
-def sink(memory: Memory, stream: int) -> None:
-    """Move the tuples of a tournament, that of `stream`, whose score has fallen to zero to the floor."""
-    root = root_at(memory, 0, lanes(memory)[stream].tree)
-    while holders(memory)[root] >= 0:
-        group = holders(memory)[root]
-        slot = groups(memory)[group].top
-        if ranks(memory)[slot].score > lanes(memory)[stream].offset:
-            return
-        heap_remove(memory, 0, group, slot)
-        promote(memory, 0, group)
-        place_by_score(memory, slot, 0.0, 0.0)
-        heap_insert(memory, 1, group, slot)
-        promote(memory, 1, group)

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from penstock.core.compiled import inlined, kernel
+from penstock.core.columns import Columns
+from penstock.core.compiled import kernel
+from penstock.core.door import keys_differ, next_turned_away, price_at, ranks_below, will_shed
+from penstock.core.gains import gain_and_lose, place_by_score
 from penstock.core.heaps import make_heap
+from penstock.core.kinetic import refresh
 from penstock.core.memory import bit_of, claim_class, find_ring, holders_of, horizon_of, in_ring, link, next_expired, unlink
-from penstock.core.passage import enter, forget, gain, leave, place_by_score, sink, victim
+from penstock.core.passage import enter, forget, leave, victim
 from penstock.core.patterns import note_arrival
-from penstock.core.prices import count_matches, is_hopeless, partner_rate, raise_yield, set_rates, spoil, spoil_partners
+from penstock.core.prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
 from penstock.core.probe import count_whole, gather, walk_combinations, walk_pairs
 from penstock.core.ranking import (
     ARRIVAL,
@@ -32,34 +34,15 @@ from penstock.core.ranking import (
     SCORE,
     STAY,
     TUPLES,
-    compare_worth,
-    group_of,
     has_rates,
     is_counted,
     is_kinetic,
-    life_left,
-    price_of,
-    remaining,
 )
-from penstock.core.state import Memory, arrived, bands, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
+from penstock.core.state import Memory, arrived, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
 from penstock.core.toll import observe, use_toll
-from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote, refresh
-from penstock.core.trace import Floats, Ints
+from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote
+from penstock.core.trace import Ints
 from penstock.core.window import NEVER
-
-
-class Columns(NamedTuple):
-    """A batch for the compiled loop. Columns that are not needed have length 1."""
-
-    stream: Ints
-    time: Ints
-    key: Ints
-    expiry: Ints
-    importance: Floats
-    score: Floats
-    weight: Ints
-    rates: Floats  # one column per stream
-    band: Ints  # instead of rates, where prices never change
 
 
 class Logs(NamedTuple):
@@ -136,10 +119,10 @@ def play(
         while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
             step += 1
         memory.budget_step = step
-        door = memory.prices == RATES and size <= PATIENCE and _keys_differ(batch.key, position, end)
+        door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
         if kind == STAY:
             for which in range(budget_caps.shape[1]):
-                if _will_shed(memory, batch, position, end, which, budget_caps[step, which]):
+                if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
                     use_toll(memory, which)
         if is_kinetic(memory):
             for tree in range(memory.trees):
@@ -162,7 +145,7 @@ def play(
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
                 if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
-                    away = low >= 0 and is_hopeless(memory, low, _price_at(memory, batch, at), batch.expiry[at], stream)
+                    away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
             if not inplace and ring >= 0 and bits & memory.full == memory.full:  # else a partner is missing (Kwon 2.2)
                 made = memory.made
                 memory.attempts += 1
@@ -217,7 +200,7 @@ def play(
             count_matches(memory)
         if kind == GAIN_LOSS:
             memory.patient = 0
-            _gain_and_lose(memory, batch, position, end, first_row)
+            gain_and_lose(memory, batch, position, end, first_row)
             memory.patient = size <= PATIENCE
         for at in range(position, end):
             slot = fresh(memory)[at - position]
@@ -270,7 +253,7 @@ def play(
             before = memory.n_shed
             sparing = memory.newcomer_safe == 1
             memory.spared = first_row if sparing else NEVER
-            at = _next_turned_away(memory, which, batch, position, end) if door else -1
+            at = next_turned_away(memory, which, batch, position, end) if door else -1
             while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
                 slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
                 if slot < 0 and at < 0:
@@ -279,10 +262,10 @@ def play(
                     sparing = False  # the instant alone is too large
                     _let_in(memory, batch, which, position, end)
                     continue
-                if slot < 0 or (at >= 0 and _ranks_below(memory, batch, at, slot, base_row)):
+                if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
                     fresh(memory)[at - position] = -2
                     row = base_row + at
-                    at = _next_turned_away(memory, which, batch, position, end)
+                    at = next_turned_away(memory, which, batch, position, end)
                 else:
                     row = slots(memory)[slot].row
                     leave(memory, slot)
@@ -396,18 +379,6 @@ def dismiss(memory: Memory, chosen: Ints) -> None:
 
 
 @kernel
-def _will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, cap: int) -> bool:
-    """Whether the arrivals of an instant take a pool over its budget."""
-    used = pools(memory)[which]
-    for at in range(begin, end):
-        stream = batch.stream[at]
-        if lanes(memory)[stream].pool == which:
-            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
-                used += batch.weight[at] if memory.weighted else 1
-    return bool(used > cap)
-
-
-@kernel
 def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int) -> int:
     """How many outputs an instant can have at most."""
     total = 0
@@ -425,85 +396,3 @@ def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int)
                 outputs *= partners
         total += outputs
     return total
-
-
-@inlined
-def _price_at(memory: Memory, batch: Columns, at: int) -> float:
-    """The price of an arrival."""
-    return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
-
-
-@kernel
-def _next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end: int) -> int:
-    """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
-    best = -1
-    for at in range(begin, end):
-        stream = batch.stream[at]
-        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream].pool == which:
-            sign = -1
-            if best >= 0:
-                other = batch.stream[best]
-                life = life_left(memory, stream, batch.expiry[at])
-                rest = life_left(memory, other, batch.expiry[best])
-                sign = compare_worth(memory, stream, _price_at(memory, batch, at), life, _price_at(memory, batch, best), rest)
-            if sign < 0 or (sign == 0 and stream < batch.stream[best]):
-                best = at
-    return best
-
-
-@kernel
-def _ranks_below(memory: Memory, batch: Columns, at: int, slot: int, base_row: int) -> bool:
-    """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
-    stream = batch.stream[at]
-    life = life_left(memory, stream, batch.expiry[at])
-    price = price_of(memory, group_of(memory, slot))
-    sign = compare_worth(memory, stream, _price_at(memory, batch, at), life, price, remaining(memory, slot))
-    if sign != 0:
-        return bool(sign < 0)
-    if batch.time[at] != slots(memory)[slot].time:
-        return bool(batch.time[at] < slots(memory)[slot].time)
-    if stream != slots(memory)[slot].stream:
-        return bool(stream < slots(memory)[slot].stream)
-    return bool(base_row + at < slots(memory)[slot].row)
-
-
-@kernel
-def _keys_differ(key: Ints, begin: int, end: int) -> bool:
-    """Whether no two arrivals of an instant share a key."""
-    for at in range(begin, end):
-        for other in range(begin, at):
-            if key[at] == key[other]:
-                return False
-    return True
-
-
-@kernel
-def _gain_and_lose(memory: Memory, batch: Columns, begin: int, end: int, first_row: int) -> None:
-    """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
-    streams = memory.streams
-    seen = memory.n_input
-    for at in range(begin, end):
-        memory.importance_seen += batch.importance[at]
-    for stream in range(streams):
-        beta = memory.beta
-        if np.isnan(beta):
-            beta = memory.importance_seen / seen / lanes(memory)[stream].length
-        old_offset = lanes(memory)[stream].offset
-        lanes(memory)[stream].offset += beta
-        for at in range(begin, end):
-            arrival = slots(memory)[fresh(memory)[at - begin]].group
-            if batch.stream[at] != stream:
-                group = in_ring(memory, arrival, stream)
-                if group >= 0:
-                    gain(memory, group, first_row, old_offset)
-    for at in range(begin, end):
-        arrival = slots(memory)[fresh(memory)[at - begin]].group
-        group = arrival
-        while True:
-            groups(memory)[group].gained = 0
-            group = groups(memory)[group].kin
-            if group == arrival:
-                break
-    for stream in range(streams):
-        if lanes(memory)[stream].leads:
-            sink(memory, stream)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.state import ARRAYS, BAND, STEP
-from penstock.core.tournament import BLOCK, shape
+from penstock.core.tree import BLOCK, shape
 
 _PLACE = 4  # of the hash table
 _VECTOR = 8  # in a class: `bits`

@@ -1,0 +1,72 @@
+"""At the door: arrivals that rank below all of their pool are turned away before they are stored, and shed in their turn."""
+
+from __future__ import annotations
+
+from penstock.core.columns import Columns
+from penstock.core.compiled import inlined, kernel
+from penstock.core.prices import partner_rate
+from penstock.core.ranking import compare_worth, group_of, life_left, price_of, remaining
+from penstock.core.state import Memory, bands, fresh, lanes, pools, slots
+from penstock.core.trace import Ints
+
+
+@kernel
+def will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, cap: int) -> bool:
+    """Whether the arrivals of an instant take a pool over its budget."""
+    used = pools(memory)[which]
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        if lanes(memory)[stream].pool == which:
+            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
+                used += batch.weight[at] if memory.weighted else 1
+    return bool(used > cap)
+
+
+@inlined
+def price_at(memory: Memory, batch: Columns, at: int) -> float:
+    """The price of an arrival."""
+    return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
+
+
+@kernel
+def next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end: int) -> int:
+    """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
+    best = -1
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream].pool == which:
+            sign = -1
+            if best >= 0:
+                other = batch.stream[best]
+                life = life_left(memory, stream, batch.expiry[at])
+                rest = life_left(memory, other, batch.expiry[best])
+                sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price_at(memory, batch, best), rest)
+            if sign < 0 or (sign == 0 and stream < batch.stream[best]):
+                best = at
+    return best
+
+
+@kernel
+def ranks_below(memory: Memory, batch: Columns, at: int, slot: int, base_row: int) -> bool:
+    """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
+    stream = batch.stream[at]
+    life = life_left(memory, stream, batch.expiry[at])
+    price = price_of(memory, group_of(memory, slot))
+    sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price, remaining(memory, slot))
+    if sign != 0:
+        return bool(sign < 0)
+    if batch.time[at] != slots(memory)[slot].time:
+        return bool(batch.time[at] < slots(memory)[slot].time)
+    if stream != slots(memory)[slot].stream:
+        return bool(stream < slots(memory)[slot].stream)
+    return bool(base_row + at < slots(memory)[slot].row)
+
+
+@kernel
+def keys_differ(key: Ints, begin: int, end: int) -> bool:
+    """Whether no two arrivals of an instant share a key."""
+    for at in range(begin, end):
+        for other in range(begin, at):
+            if key[at] == key[other]:
+                return False
+    return True
