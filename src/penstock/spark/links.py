@@ -99,7 +99,7 @@ def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool)
     for name, own, types in zip(streams, columns, kinds, strict=True):
         for column, kind in zip(own, types, strict=True):
             _check_kind(f"{name}.{column}", kind, chosen)
-    numeric = tuple(tuple(chosen.takes_numbers for _ in own) for own in columns)
+    numeric = tuple(tuple(chosen.takes_numbers or isinstance(kind, _FRACTION) for kind in own) for own in kinds)  # NaN != 1 is no match
     return Comparison(chosen, columns, kinds, numeric=numeric)
 
 
