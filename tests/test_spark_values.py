@@ -47,6 +47,14 @@ def test_whole_numbers_that_floating_point_would_round_are_refused_by_their_valu
             _sized(pa.chunked_array([[None, 1, number]]), "n")
 
 
+@pytest.mark.parametrize("digits", (10, 30))
+def test_distances_take_no_decimals_however_many_digits_they_have(spark, digits):
+    frame = spark.createDataFrame([], f"ts timestamp, d decimal({digits}, 1)")
+    sides = {name: ps.stream(frame, time="ts", window="10 seconds") for name in "ab"}
+    with pytest.raises(ps.PenstockError, match=r"must measure whole numbers or doubles, got a\.d of type decimal"):
+        ps.join(sides, on="d", predicate="eps:1", memory=10)
+
+
 def test_a_stream_that_compares_nothing_has_its_place_in_the_order_of_loops(spark):
     frame = spark.createDataFrame([], FIELDS)
     sides = {name: ps.stream(frame, time="ts", window="10 seconds") for name in "abc"}

@@ -135,13 +135,13 @@ def _check_kind(where: str, kind: T.DataType, predicate: Predicate) -> None:
         trouble = unfit(kind)
         if trouble is not None:
             raise PenstockError(f"predicate {trouble[0]}, got {where} of type {kind.simpleString()}{trouble[1]}")
+    elif predicate.name == "eps" and isinstance(kind, T.DecimalType):
+        raise PenstockError(f"predicate 'eps' must measure whole numbers or doubles, got {where} of type {kind.simpleString()}: cast it")
     elif not is_numeric(kind):
         raise PenstockError(
             f"predicate {predicate.name!r} must compare numbers, dates or timestamps (decimals of up to {_DIGITS} digits), "
             f"got {where} of type {kind.simpleString()}"
         )
-    elif predicate.name == "eps" and isinstance(kind, T.DecimalType):
-        raise PenstockError(f"predicate 'eps' must measure whole numbers or doubles, got {where} of type {kind.simpleString()}: cast it")
 
 
 def _alike(one: T.DataType, other: T.DataType, predicate: Predicate) -> bool:
