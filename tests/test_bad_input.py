@@ -120,7 +120,7 @@ OPTIONS = {
     "window of one stream": ("--window R=5", ["window", "R, S", "got R"]),
     "window of another stream": ("--window R=5,Q=5", ["window", "R, S", "Q"]),
     "window of a stream zero": ("--window R=5,S=0", ["window of S", "'0'"]),
-    "window of rows zero": ("--window rows:0", ["window", "'0'"]),
+    "window of rows zero": ("--window rows:0", ["window must count rows in a whole number from 1", "'rows:0'"]),
     "window huge": (f"--window {10**30}", ["window", str(10**30)]),
     "window from a huge time on": (f"--window 0:5,{10**30}:4", ["window", str(10**30)]),
     "memory zero": ("--memory 0", ["memory", "positive", "'0'"]),

@@ -277,6 +277,12 @@ def test_an_epsilon_join_goes_by_euclidean_distance(dimensions, epsilon):
     assert Predicate.parse(f"eps:{epsilon}").matrix(low, high).tolist() == wanted
 
 
+@pytest.mark.parametrize("dimensions", (1, 2))
+def test_points_too_far_apart_for_floating_point_are_apart_without_a_warning(dimensions):
+    far = np.array([[1e308] * dimensions, [-1e308] * dimensions])
+    assert Predicate.parse("eps:1").matrix(far, far).tolist() == [[True, False], [False, True]]
+
+
 def test_huge_whole_numbers_are_compared_exactly():
     huge = 2**53
     for predicate, wanted in (("<", 1), ("=", 0), (">", 0), ("!=", 1)):

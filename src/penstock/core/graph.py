@@ -86,7 +86,7 @@ class Graph:
         if len(pieces) > 1 and not cross:
             told = " and ".join("{" + ", ".join(streams[i] for i in piece) + "}" for piece in pieces)
             raise PenstockError(
-                f"predicate must link all streams, got no link between {told}: every pair of them would match, which `cross` alone allows"
+                f"predicate must link all streams, got no link between {told}: all of them would match, which cross=True alone allows"
             )
         return graph
 

@@ -92,8 +92,9 @@ class Predicate:
             exact = (
                 low.dtype.kind == "i" and high.dtype.kind == "i" and max(np.abs(low).max(initial=0), np.abs(high).max(initial=0)) < 2**62
             )
-            difference = (low if exact else low.astype(np.float64))[:, None, :] - high[None, :, :]
-            distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference.astype(np.float64) ** 2).sum(axis=2))
+            with np.errstate(over="ignore"):  # what is farther apart than floating point can say is farther than epsilon
+                difference = (low if exact else low.astype(np.float64))[:, None, :] - high[None, :, :]
+                distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference.astype(np.float64) ** 2).sum(axis=2))
             return np.asarray(distance <= self.epsilon)
         if low.shape[1:] != (1,):
             raise PenstockError(f"predicate {self.name!r} compares one key column, got {low.shape[1]}")

@@ -74,8 +74,8 @@ class Window:
         if not colon or isinstance(spec, timedelta):
             return cls("time", ticks(spec, name))
         if kind in (*COUNTING, "tumbling"):
-            if kind in COUNTING and not rest.strip().isdigit():
-                raise PenstockError(f"{name} must count rows in a whole number, such as {kind}:100, got {spec!r}")
+            if kind in COUNTING and not (rest.strip().isdecimal() and int(rest) > 0):
+                raise PenstockError(f"{name} must count rows in a whole number from 1, such as {kind}:100, got {spec!r}")
             return cls(kind, ticks(rest, name))
         if kind == "landmark":
             return cls(kind, whole(rest, name))

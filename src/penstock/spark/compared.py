@@ -57,11 +57,22 @@ def _slots(plan: Plan, graph: Graph, book: KeyBook, stream: int, part: pa.Table)
 
 
 def _sized(column: Any, name: str) -> Floats:
-    """Numbers to be compared by size: floating point must hold them."""
-    value = np.asarray(column.to_numpy())
-    if pa.types.is_integer(column.type) and np.nanmax(np.abs(value.astype(np.float64)), initial=0.0) >= _EXACT:
-        raise PenstockError(f"predicate compares column {name!r}, whose numbers must be within 2**53; cast it to double")
-    return value.astype(np.float64)
+    """Numbers to be compared by size: floating point must hold them, as it does the whole seconds of all times that Spark knows.
+
+    >>> _sized(pa.chunked_array([[253402214400000000, None]]), "valid_to").tolist()
+    [2.534022144e+17, nan]
+    """
+    if pa.types.is_integer(column.type):
+        whole = column.drop_null().to_numpy()
+        held = whole.astype(np.float64)
+        rounded = np.abs(held) >= _EXACT
+        rounded[rounded] = (np.abs(held[rounded]) >= _MOST) | (np.clip(held[rounded], -_MOST, _MOST).astype(np.int64) != whole[rounded])
+        if rounded.any():
+            raise PenstockError(
+                f"predicate compares column {name!r} by size, whose whole numbers must be exact in floating point, as all within 2**53 and "
+                f"all whole seconds are, got {whole[rounded][0]}; cast it to double"
+            )
+    return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
 def _equal(column: Any, numeric: bool, book: KeyBook) -> Floats:

@@ -155,7 +155,7 @@ def _order(streams: Mapping[str, Stream], made: Made, rates: Mapping[str, float]
             name,
             rate=rates.get(name, _RATE),
             window=side.window if isinstance(side.window, str) else side.window / UNITS["second"],
-            distinct=dict.fromkeys(columns, distinct.get(name, _DISTINCT)),
+            distinct=dict.fromkeys(columns, distinct.get(name, _DISTINCT)) or _DISTINCT,  # a crossed stream compares nothing
         )
         for (name, side), columns in zip(streams.items(), made.comparison.columns, strict=True)
     ]

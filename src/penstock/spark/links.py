@@ -99,7 +99,7 @@ def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool)
     for name, own, types in zip(streams, columns, kinds, strict=True):
         for column, kind in zip(own, types, strict=True):
             _check_kind(f"{name}.{column}", kind, chosen)
-    numeric = tuple(tuple(chosen.takes_numbers for _ in own) for own in columns)
+    numeric = tuple(tuple(chosen.takes_numbers or isinstance(kind, _FRACTION) for kind in own) for own in kinds)  # NaN != 1 is no match
     return Comparison(chosen, columns, kinds, numeric=numeric)
 
 
@@ -135,13 +135,13 @@ def _check_kind(where: str, kind: T.DataType, predicate: Predicate) -> None:
         trouble = unfit(kind)
         if trouble is not None:
             raise PenstockError(f"predicate {trouble[0]}, got {where} of type {kind.simpleString()}{trouble[1]}")
+    elif predicate.name == "eps" and isinstance(kind, T.DecimalType):
+        raise PenstockError(f"predicate 'eps' must measure whole numbers or doubles, got {where} of type {kind.simpleString()}: cast it")
     elif not is_numeric(kind):
         raise PenstockError(
             f"predicate {predicate.name!r} must compare numbers, dates or timestamps (decimals of up to {_DIGITS} digits), "
             f"got {where} of type {kind.simpleString()}"
         )
-    elif predicate.name == "eps" and isinstance(kind, T.DecimalType):
-        raise PenstockError(f"predicate 'eps' must measure whole numbers or doubles, got {where} of type {kind.simpleString()}: cast it")
 
 
 def _alike(one: T.DataType, other: T.DataType, predicate: Predicate) -> bool:

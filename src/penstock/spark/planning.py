@@ -158,8 +158,15 @@ def counted_rows(windows: Sequence[Window]) -> list[list[Any] | None] | None:
 
 
 def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
-    if not isinstance(streams, Mapping) or len(streams) < 2 or not all(isinstance(one, Stream) for one in streams.values()):
-        raise PenstockError(f"streams must be two or more of ps.stream by name, got {streams!r}")
+    if not isinstance(streams, Mapping):
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got a {type(streams).__name__}")
+    for name, side in streams.items():
+        if not isinstance(name, str) or not name:
+            raise PenstockError(f"streams must have texts for names, got {name!r}")
+        if not isinstance(side, Stream):
+            raise PenstockError(f"streams must be made by ps.stream, got a {type(side).__name__} for {name}")
+    if len(streams) < 2:
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got {', '.join(streams) or 'none'}")
     sides = list(streams.values())
     if len({side.frame.isStreaming for side in sides}) > 1:
         which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())

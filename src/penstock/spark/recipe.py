@@ -26,6 +26,7 @@ from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 from penstock.spark.plan import part_of
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
+from penstock.statistics.table import RUNNING
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
@@ -291,7 +292,9 @@ def _engine(recipe: Recipe) -> list[str]:
         check_shards(windows, recipe.join.get("shards"))
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
-        open_policy(policy, Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options))
+        problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
+        open_policy(policy, problem)
+        RUNNING[problem.stats](problem)
     except PenstockError as error:
         said = str(error)
         known = re.match(r"\w+", said)
