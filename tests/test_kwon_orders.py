@@ -123,6 +123,13 @@ def test_orders_from_the_command_line(tmp_path, capsys):
 # ------------------------------------------------------------------------------------------------------ the experiment
 
 
+@pytest.mark.jit_only  # minutes without compilation
+def test_a_sweep_says_who_is_ahead():
+    found = experiment.sweep(policies=("ep", "fifo"), skews=[2.0], delays=[0.2], memories=[0.1], seeds=3, ticks=3000)
+    assert [(point.policy, point.verdict) for point in found] == [("ep", "ahead"), ("fifo", "behind")]
+
+
+@pytest.mark.jit_only  # minutes without compilation
 def test_recalls_are_shares_of_the_exact_join():
     trace = ps.generate(2000, streams=experiment.STREAMS, orders=2.0, delay=100, first="complete", seed=1)
     found = experiment.play(trace, 500, ("ep", "fifo"), (0.1, 1.0), allocation="variable")
@@ -147,6 +154,7 @@ def test_a_verdict_needs_an_interval_on_one_side_of_zero():
     assert experiment.Point(*list(vars(point).values())[:7], -0.2, -0.3, -0.1).verdict == "behind"
 
 
+@pytest.mark.jit_only  # minutes without compilation
 def test_the_experiment_from_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(experiment, "SKEWS", (2.0,))
     monkeypatch.setattr(experiment, "DELAYS", (0.1,))

@@ -63,12 +63,7 @@ def sweep(
     allocation: str = "fixed",
     say: Callable[[int, str], object] | None = None,
 ) -> list[Point]:
-    """Play every setting under every policy.
-
-    >>> found = sweep(policies=("ep", "fifo"), skews=[2.0], delays=[0.2], memories=[0.1], seeds=3, ticks=3000)
-    >>> [(point.policy, point.verdict) for point in found]
-    [('ep', 'ahead'), ('fifo', 'behind')]
-    """
+    """Play every setting under every policy; a point for each policy, memory, delay and skew."""
     if not 2 <= seeds <= len(_QUANTILES):
         raise PenstockError(f"seeds must be 2 to {len(_QUANTILES)}, so that there is an interval, got {seeds}")
     points = []
