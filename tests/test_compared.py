@@ -79,7 +79,7 @@ def test_numbers_that_floating_point_cannot_tell_apart_are_refused():
     plan = linked("l.k < r.k", pa.int64(), True)
     problem = Problem.of(plan.streams, window=20, memory=10, predicate=plan.options["predicate"])
     part = pa.table({"key0": [(1 << 53) + 1]})
-    with pytest.raises(PenstockError, match="'k', whose numbers must be within"):
+    with pytest.raises(PenstockError, match="'k' by size, whose whole numbers must be exact in floating point"):
         compared_columns(plan, problem, KeyBook(), [part], [0], np.arange(1))
     plan, problem = linked("<", pa.int64(), True), Problem.of("lr", window=2, memory=1, predicate="<")
     far = pa.table({"key0": [1 << 62]})

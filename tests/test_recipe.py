@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
         "v": {"source": "shop", "time": "time", "window": "10 minutes", "where": "stream = 'v'"},
         "o": {"source": "shop", "time": "time", "window": "none", "lateness": "1.5 s", "key": ["key"]},
     },
-    "join": {"on": "key", "memory": 100},
+    "join": {"on": "key", "memory": 100, "half_life": "5 minutes"},
     "sink": {"kind": "memory"},
 }
 FILES = {"sink": {"kind": "csv", "path": "out", "checkpoint": "state"}}
@@ -62,7 +62,7 @@ WRONG = {
     "two windows": ({"streams.v.rows_per_key": 3}, "streams.v.window must be left out where rows_per_key is given"),
     "no window": ({"streams.v": {"source": "shop", "time": "time"}}, "streams.v.window must be a duration"),
     "rows and shards": ({"streams.v.window": "rows:5", "join.shards": 3, "join.half_life": "5 s"}, "join.shards must be 1"),
-    "rows and statistics": ({"streams.v.window": "rows:5", "join.shards": 1}, "join.half_life must be given where a window is not"),
+    "rows and statistics": ({"join": {"on": "key", "memory": 100}}, "join.half_life must be given where a window is not"),
     "rows and lateness": ({"streams.o.window": "rows:5"}, "streams.o.lateness must be 0 where a window counts rows"),
     "missing key": ({"streams.v": {"source": "shop", "window": "none"}}, "streams.v.time must be the name of a column, got nothing"),
     "no such source": ({"streams.v.source": "shpo"}, "streams.v.source must be one of shop, got 'shpo' (did you mean 'shop'?)"),

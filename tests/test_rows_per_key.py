@@ -53,7 +53,7 @@ def test_other_keys_do_not_push_a_tuple_out():
     (
         ({"predicate": "<"}, "predicate must be equality"),
         ({"policy": "elife"}, "'elife' needs one clock"),
-        ({"window": "rows_per_key:0.5"}, "whole number, such as rows_per_key:100"),
+        ({"window": "rows_per_key:0.5"}, "whole number from 1, such as rows_per_key:100"),
         ({"policy": "opt"}, "got rows_per_key"),
     ),
 )
