@@ -61,10 +61,10 @@ def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
 
 
 WITHOUT_IMPORTANCE = ("prob", "life", "elife", "fifo", "ep", "frequency", "output", "kwon-random")
-OTHERS = ("life", "fifo", "simp", "simpprob", "dimpprob", "additive", "frequency", "output", "kwon-random")
+OTHERS = ("life", "elife", "fifo", "simp", "simpprob", "dimpprob", "additive", "frequency", "output", "kwon-random")
 
 
-@pytest.mark.parametrize("policy", ("prob", "elife", "dgl", "ep", *map(later, OTHERS)))
+@pytest.mark.parametrize("policy", ("prob", "dgl", "ep", *map(later, OTHERS)))
 def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_path, policy):
     random = Random(policy)
     arrivals = [
