@@ -89,6 +89,7 @@ def test_the_generator_gives_the_same_rows_however_batches_are_cut(spark, tmp_pa
     assert batches == 9 if "ticks_per_batch" in pace and pace["ticks_per_batch"] == 7 else batches >= 1
 
 
+@pytest.mark.slow
 def test_an_endless_generator_keeps_its_pace_until_it_is_stopped(spark):
     source = {name: value for name, value in GENERATOR.items() if name != "ticks"} | {"rows_per_second": 500}
     found = described({}, sources={"shop": source}, sink={"kind": "memory", "table": "endless", "trigger": "processing time 100 ms"})
@@ -134,6 +135,7 @@ def test_sparks_rate_source_to_the_console(spark, capfd):
     assert event["n_input"] >= 2
 
 
+@pytest.mark.slow
 def test_a_pipeline_started_again_goes_on_where_it_stopped(spark, tmp_path):
     found = described({"ticks": 30, "ticks_per_batch": 10}, tmp_path)
     before = played(spark, found)

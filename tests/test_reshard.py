@@ -135,6 +135,7 @@ def test_keys_can_be_read_back_from_their_numbers(data, names):
 class TestOnSpark:
     pytestmark = ON_SPARK
 
+    @pytest.mark.slow
     def test_a_query_goes_on_with_another_number_of_shards(self, spark, tmp_path):
         parts = {side: [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(4)] for side in "lr"}
         frames = [in_batches(spark, tmp_path / side, parts[side][:2]) for side in "lr"]

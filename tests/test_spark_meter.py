@@ -107,6 +107,7 @@ def test_a_warning_is_logged_below_min_recall_and_progress_shows_the_metrics(spa
     assert "recall" in str(found) and "480" in str(found)
 
 
+@pytest.mark.slow
 def test_two_joins_live_in_one_query_and_the_value_of_one_is_the_importance_of_the_next(spark, tmp_path):
     frames, _ = two_streams(spark, tmp_path)
     weighed = {side: ps.stream(frame, time="ts", window="10 seconds", importance="length(v)") for side, frame in frames.items()}

@@ -130,6 +130,7 @@ def test_a_frame_and_a_histogram_do_not_go_together_and_a_stream_needs_windows(s
 # ------------------------------------------------------------------------------------------------------------- windows
 
 
+@pytest.mark.slow
 def test_each_window_is_truncated_as_if_it_were_alone(spark):
     frames = relations(spark)
     done = ps.truncate(frames, on="k", keep=40, time="ts", window="20 seconds")
