@@ -123,6 +123,7 @@ def test_two_joins_live_in_one_query_and_the_value_of_one_is_the_importance_of_t
     assert out.where("value > 4").count() == 0 and out.where("pair_value >= 2").count() == out.count()
 
 
+@pytest.mark.slow
 def test_joined_rows_can_be_watermarked_and_aggregated(spark, tmp_path):
     frames, all_rows = two_streams(spark, tmp_path)
     frame = joined(*frames.values(), memory=1000, shards=2, lateness="0 seconds")

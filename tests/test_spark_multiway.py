@@ -196,7 +196,7 @@ def test_rows_that_come_too_late_for_a_window_of_rows_are_refused_and_counted(sp
 # ------------------------------------------------------------------------------------ what was lost, settled, restarted
 
 
-@pytest.mark.parametrize("name", ways("links"))
+@pytest.mark.parametrize("name", ways())
 def test_emitted_and_settled_are_exact_over_restarts_and_the_meter_counts_what_is_owed(spark, tmp_path, name):
     way = WAYS[name]
     size = {2: 70, 3: 40, 4: 30, 5: 24}[len(way.streams)]

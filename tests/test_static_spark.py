@@ -149,6 +149,7 @@ def test_each_window_is_truncated_as_if_it_were_alone(spark):
     assert kept == together
 
 
+@pytest.mark.slow
 def test_a_stream_emits_each_window_when_it_is_closed_as_a_batch_would(spark, tmp_path):
     parts = {}
     for side in "lr":
