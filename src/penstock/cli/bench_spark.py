@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.spark.contenders import Job
 
 EXAMPLE = "Example: penstock bench spark --rows 100000 --window 5000 --keys 12500 --doubling"
-_USUAL = {"rows": "500000", "batches": "10", "own-batches": "3", "warm-up": "20", "window": "20000", "keys": "50000"}
-_QUICK = {"rows": "20000", "batches": "2", "own-batches": "2", "warm-up": "1", "window": "2000", "keys": "5000"}
+_USUAL = {"rows": "500000", "batches": "10", "own-batches": "3", "warm-up": "40", "window": "20000"}
+_QUICK = {"rows": "20000", "batches": "2", "own-batches": "2", "warm-up": "1", "window": "2000"}
 _PEER_ROWS = 1_000_000
 
 
@@ -28,9 +28,9 @@ def spark(
     rows: Annotated[str | None, typer.Option(metavar="COUNT", help="Of a batch, all streams together.  [default: 500000]")] = None,
     batches: Annotated[str | None, typer.Option(metavar="N", help="Batches that count.  [default: 10]")] = None,
     own_batches: Annotated[str | None, typer.Option(metavar="N", help="The same for Spark's own, slow join.  [default: 3]")] = None,
-    warm_up: Annotated[str | None, typer.Option(metavar="N", help="Batches before those; of Spark's join a tenth.  [default: 20]")] = None,
+    warm_up: Annotated[str | None, typer.Option(metavar="N", help="Batches before; of Spark's join an eighth.  [default: 40]")] = None,
     window: Annotated[str | None, typer.Option(metavar="ROWS", help="Of each stream.  [default: 20000]")] = None,
-    keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: 50000]")] = None,
+    keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: for 0.4 outputs per row]")] = None,
     streams: Annotated[str, typer.Option(metavar="N", help="Streams to join; of 3 and more, Spark's own join is a cascade.")] = "2",
     shards: Annotated[str | None, typer.Option(metavar="N", help="Shards and shuffle partitions.  [default: the cores]")] = None,
     heap: Annotated[bool, typer.Option(help="Also Spark's own join on its heap store.")] = True,
@@ -44,7 +44,7 @@ def spark(
     Before the clock runs, the joined rows are compared: with ample memory Penstock must give the rows of Spark's own join.
     """
     as_json = wants_json(form)
-    given = {"rows": rows, "batches": batches, "own-batches": own_batches, "warm-up": warm_up, "window": window, "keys": keys}
+    given = {"rows": rows, "batches": batches, "own-batches": own_batches, "warm-up": warm_up, "window": window}
     usual = _QUICK if quick else _USUAL
     sizes = {name: integer(text or usual[name], f"--{name}", least=_LEAST.get(name, 1)) for name, text in given.items()}
     cores = os.cpu_count() or 1
@@ -61,9 +61,10 @@ def spark(
     for name in others:
         peers.interpreter(name)  # refuse before minutes of work
     from penstock.spark import bench
-    from penstock.spark.contenders import CONTENDERS, Job, sample
+    from penstock.spark.contenders import CONTENDERS, Job, keys_for, sample
 
-    job = Job(shards=parts, streams=count, **{name.replace("-", "_"): size for name, size in sizes.items()})
+    different = keys_for(sizes["window"], count) if keys is None else integer(keys, "--keys", least=1)
+    job = Job(shards=parts, streams=count, keys=different, **{name.replace("-", "_"): size for name, size in sizes.items()})
     names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling
     steps = sum(sum(CONTENDERS[name].batches(job)) for name in names)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.engine import Bands, Ranking
+from penstock.core.patterns import FEW_STREAMS
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, DRAW, GAIN_LOSS, LIFE, MATCHES, PATTERNS, SCORE, STAY, TUPLES
 from penstock.core.sort_key import LAST
@@ -31,6 +32,7 @@ def allocate(
     nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
     kinetic = kind in (LIFE, STAY)
     planes = max(tree) + 1 if kinetic else levels
+    ranked = kind > DRAW and not (ranking.prices == PATTERNS and n <= FEW_STREAMS)
     entries = planes * leaves + levels * nodes
     sizes = {
         "lanes": n,
@@ -49,8 +51,8 @@ def allocate(
         "floors": groups if kind == GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
         "stale_queue": 64 + groups // 16 if ranking.prices in (MATCHES, TUPLES) else 1,
-        "holders": entries if kind > DRAW else 1,
-        "keys": entries if kind > DRAW and not kinetic else 1,
+        "holders": entries if ranked else 1,
+        "keys": entries if ranked and not kinetic else 1,
         "worths": entries if kinetic else 1,
         "moments": entries if kinetic else 1,
         "owns": nodes if kinetic else 1,
@@ -89,7 +91,7 @@ def allocate(
         arrays["bands"]["price"], arrays["bands"]["stream"] = bands.price, bands.stream
         arrays["bands"]["head"] = arrays["bands"]["tail"] = -1
     memory = attach(arrays)
-    memory.banded = bands is not None
+    memory.banded, memory.ranked = bands is not None, ranked
     memory.now = -NEVER
     memory.levels, memory.planes, memory.trees, memory.leaves, memory.inner = levels, planes, max(tree) + 1, leaves, inner
     memory.straggling = straggling

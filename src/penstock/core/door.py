@@ -5,8 +5,9 @@ from __future__ import annotations
 from penstock.core.columns import Columns
 from penstock.core.compiled import inlined, kernel
 from penstock.core.prices import partner_rate
-from penstock.core.ranking import compare_worth, group_of, life_left, price_of, remaining
+from penstock.core.ranking import GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
 from penstock.core.state import Memory, bands, fresh, lanes, pools, slots
+from penstock.core.tournament import hold
 from penstock.core.trace import Ints
 
 
@@ -20,6 +21,23 @@ def will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, 
             if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
                 used += batch.weight[at] if memory.weighted else 1
     return bool(used > cap)
+
+
+@kernel
+def hold_where_needed(memory: Memory, batch: Columns, begin: int, end: int, caps: Ints, step: int) -> None:
+    """Hold tournaments from the instant on in which a pool runs over, until all are half empty; `dgl` always needs them."""
+    if not memory.ranked:
+        return
+    ample = memory.kind != GAIN_LOSS
+    if memory.judged:
+        for which in range(caps.shape[1]):
+            ample &= 2 * pools(memory)[which] < caps[step, which]
+        memory.judged = not ample
+    if not memory.judged:
+        for which in range(caps.shape[1]):
+            ample &= not will_shed(memory, batch, begin, end, which, caps[step, which])
+        if not ample:
+            hold(memory)
 
 
 @inlined

@@ -94,7 +94,7 @@ class FastEngine:
         """Play the next rows."""
         columns = self._columns(batch)
         n, budget = self.problem.n_streams, self.problem.budget
-        logs, times, caps = self._open_logs(), _plain(budget.times), _plain(budget.caps)
+        logs, times, caps = self._open_logs(len(batch)), _plain(budget.times), _plain(budget.caps)
         position, stop, size = 0, 0, len(batch)
         while position < size:
             if position >= stop:
@@ -201,10 +201,10 @@ class FastEngine:
         self.origin = state["origin"]
         self.statistics.restore(state["statistics"])
 
-    def _open_logs(self) -> Logs:
+    def _open_logs(self, rows: int) -> Logs:
         n, keep = self.problem.n_streams, self.keep
         kept = [(keep.outputs, n + 1), (keep.sheds, 2), (keep.expired, 2), (keep.retained, 2), (keep.series, n + 1)]
-        logs = [np.empty((256, width if wanted else 0), dtype=np.int64) for wanted, width in kept]
+        logs = [np.empty((max(256, rows // 4), width if wanted else 0), dtype=np.int64) for wanted, width in kept]
         return Logs(*logs, *(np.zeros(5, dtype=np.int64) for _ in range(2)))
 
     def _columns(self, batch: Batch) -> Columns:

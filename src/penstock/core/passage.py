@@ -109,7 +109,7 @@ def leave(memory: Memory, slot: int) -> None:
     group = slots(memory)[slot].group
     pools(memory)[lanes(memory)[stream].pool] -= weights(memory)[slot] if memory.weighted else 1
     competes = group_of(memory, slot)
-    changed = first(memory, 0, competes) == slot if PRICE <= kind < SCORE else False
+    changed = first(memory, 0, competes) == slot if memory.judged and PRICE <= kind < SCORE else False
     level = 0
     if kind == DRAW:
         base = stream * memory.slots_size

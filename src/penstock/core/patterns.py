@@ -15,6 +15,8 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.state import Memory, arrived, bands, groups, ladder, slots
 from penstock.core.tournament import promote
 
+FEW_STREAMS = 5
+"""The tables of up to so many streams are so small that to look at all bands is faster than a tournament."""
 MOST_STREAMS = 12
 """The tables of more streams than this would take more than a megabyte; such joins are played step by step."""
 
@@ -61,7 +63,7 @@ def credit_all(memory: Memory, ring: int, stream: int, row: int, outputs: int) -
 @inlined
 def _reprice(memory: Memory, band: int) -> None:
     last = memory.patterns - 1
-    if band & last != last:
+    if band & last != last and bands(memory)[band].made > 0:
         bands(memory)[band].price = bands(memory)[band].made / bands(memory)[band].seen
         if bands(memory)[band].head >= 0:
             promote(memory, 0, band)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.core.columns import Columns
 from penstock.core.compiled import kernel
-from penstock.core.door import keys_differ, next_turned_away, price_at, ranks_below, will_shed
+from penstock.core.door import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
 from penstock.core.gains import gain_and_lose, place_by_score
 from penstock.core.heaps import make_heap
 from penstock.core.kinetic import refresh
@@ -40,7 +40,7 @@ from penstock.core.ranking import (
 )
 from penstock.core.state import Memory, arrived, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
 from penstock.core.toll import observe, use_toll
-from penstock.core.tournament import PATIENCE, admit_waiting, keep_time, lowest, promote
+from penstock.core.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 
@@ -120,11 +120,12 @@ def play(
             step += 1
         memory.budget_step = step
         door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
+        hold_where_needed(memory, batch, position, end, budget_caps, step)
         if kind == STAY:
             for which in range(budget_caps.shape[1]):
                 if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
                     use_toll(memory, which)
-        if is_kinetic(memory):
+        if memory.judged and is_kinetic(memory):
             for tree in range(memory.trees):
                 refresh(memory, tree)
 
@@ -343,6 +344,7 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     """Between two batches: shed down to a budget that has become smaller; the length of the log."""
     logged = 0
     keep_time(memory)
+    hold(memory)
     if memory.prices == TUPLES:
         count_matches(memory)
     for which in range(len(caps)):

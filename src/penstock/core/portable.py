@@ -13,7 +13,6 @@ from penstock.core.passage import regroup
 from penstock.core.problem import Problem
 from penstock.core.ranking import ARRIVAL, PATTERNS
 from penstock.core.state import COUNTS, SUMS, Memory
-from penstock.core.tournament import rebuild
 
 _SLOT = ("time", "row", "expiry", "stream", "ground")
 _RANK = ("importance", "score")
@@ -74,5 +73,4 @@ def from_columns(
         weight = state["weights"] if memory.weighted else np.ones(len(where), dtype=np.int64)
         np.add.at(arrays["pools"], problem.budget.pool[state["stream"]], weight)
     regroup(memory, where)
-    rebuild(memory)
     return arrays, memory

@@ -5,7 +5,7 @@ patterns and 2 for the pointer to each of M tuples; value-based policies need 8 
 other sizes, and the tests compare them with the arrays of a running engine.
 
 Differs from the paper: vectors and statistics are kept for keys in memory alone, so that D is the number of these and not of all keys;
-ours are 64-bit numbers, and the order of the patterns (the paper's priority queue) is counted too.
+ours are 64-bit numbers, and the order of the patterns (the paper's priority queue), where it is kept, is counted too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.patterns import FEW_STREAMS
 from penstock.core.state import ARRAYS, BAND, STEP
 from penstock.core.tree import BLOCK, shape
 
@@ -44,7 +45,7 @@ def our_bytes(policy: str, *, streams: int, slots: int, classes: int, pools: int
     vectors = _PLACE * places + _VECTOR * classes
     if policy == "ep":
         bands = streams * 2 ** (streams - 1)
-        return vectors + BAND.itemsize * bands + STEP.itemsize * slots + _tournament(bands, pools)
+        return vectors + BAND.itemsize * bands + STEP.itemsize * slots + (_ENTRY if streams <= FEW_STREAMS else _tournament(bands, pools))
     return vectors + _STATISTIC * classes + _tournament(classes, pools)
 
 

@@ -149,7 +149,7 @@ ARRAYS: dict[str, Any] = {
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
-    "youngest",
+    "youngest", "ranked",
 )  # fmt: skip
 WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
 LINKS = (
@@ -159,6 +159,7 @@ LINKS = (
     "live_groups",
     "n_stragglers",
     "n_stale",
+    "judged",  # tournaments are held
     "patient",
     "n_waiting",
     "first_row",  # of this instant

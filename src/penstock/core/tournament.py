@@ -10,6 +10,8 @@ go, so that a decision looks at eight keys, one cache line, and only where they 
 Where scores fall at different slopes (`life`), each node also knows when one of its entries may overtake the winner: a kinetic
 tournament. Pools have tournaments of their own. They share the leaves, since a class is in one pool; a kinetic tournament has its own,
 where nobody is one that never wins.
+
+Nobody asks who leaves first while there is room for all: tournaments are held only from when a pool runs over until all are half empty.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 from penstock.core.compiled import inlined, kernel
 from penstock.core.kinetic import climb_kinetic, judge, lane_of, vacate
 from penstock.core.ranking import (
-    DRAW,
     STAY,
     ahead,
     first,
@@ -27,7 +28,7 @@ from penstock.core.ranking import (
     toll_of,
 )
 from penstock.core.sort_key import LAST, LOW, TIE, key_of
-from penstock.core.state import Memory, groups, holders, keys, lanes, moments, slots, waiting, worths
+from penstock.core.state import Memory, bands, groups, holders, keys, lanes, moments, slots, waiting, worths
 from penstock.core.tree import BLOCK, block_of, class_at, root_at
 
 PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
@@ -37,7 +38,7 @@ PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside 
 def keep_time(memory: Memory) -> None:
     """Measure the time in ties from a new dawn, and as coarsely as leaves room for the future, when the room is used up."""
     room = LOW if memory.tied else TIE
-    if memory.kind <= DRAW or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
+    if not memory.ranked or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
         return
     oldest = memory.now
     for stream in range(memory.streams):
@@ -65,11 +66,15 @@ def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: b
         vacate(memory, leaf)
 
 
-@kernel
+@inlined
 def promote(memory: Memory, level: int, group: int) -> None:
-    """Bring the tournament up to date after the first tuple or the price of a class has changed."""
-    if memory.kind <= DRAW:
-        return
+    """Bring the tournament, where one is held, up to date after the first tuple or the price of a class has changed."""
+    if memory.judged:
+        _promote(memory, level, group)
+
+
+@kernel
+def _promote(memory: Memory, level: int, group: int) -> None:
     there = first(memory, level, group) >= 0
     tree = int(lanes(memory)[stream_of(memory, group)].tree)
     leaf = (tree if is_kinetic(memory) else level) * memory.leaves + group
@@ -177,9 +182,44 @@ def admit_waiting(memory: Memory) -> None:
 
 
 @kernel
+def _survey(memory: Memory, which: int) -> int:
+    """`ep` of few streams: to look at all bands of a pool is faster than a tournament.
+
+    Quotients that differ as rounded are in the order of the exact ones.
+    """
+    best = -1
+    for stream in range(memory.streams):
+        if lanes(memory)[stream].pool == which:
+            for band in range(stream * memory.patterns, (stream + 1) * memory.patterns):
+                if bands(memory)[band].head >= 0 and (best < 0 or _is_below(memory, band, best)):
+                    best = band
+    return best
+
+
+@inlined
+def _is_below(memory: Memory, band: int, other: int) -> bool:
+    """`ahead` for bands, where the prices tell, or the times of two that have made nothing."""
+    p, q = bands(memory)[band].price, bands(memory)[other].price
+    if p != q:
+        return bool(p < q)
+    u, v = first(memory, 0, band), first(memory, 0, other)
+    if p > 0 or memory.pattern_first or slots(memory)[u].time == slots(memory)[v].time:
+        return ahead(memory, 0, band, other)
+    return bool((slots(memory)[u].time < slots(memory)[v].time) != memory.youngest)
+
+
+@kernel
+def hold(memory: Memory) -> None:
+    """Hold tournaments from now on, where there are any."""
+    if memory.ranked and not memory.judged:
+        memory.judged = 1
+        rebuild(memory)
+
+
+@kernel
 def rebuild(memory: Memory) -> None:
-    """Set up every tournament from scratch, after its arrays have grown or every price has changed."""
-    if memory.kind <= DRAW:
+    """Set up every tournament that is held from scratch, after every price has changed."""
+    if not memory.judged:
         return
     for level in range(memory.levels):
         for group in range(memory.bands_size if memory.banded else memory.groups_size):
@@ -200,7 +240,9 @@ def rebuild(memory: Memory) -> None:
 
 @inlined
 def lowest(memory: Memory, level: int, which: int) -> int:
-    """The class of a pool whose first tuple leaves first, of those in tournaments; -1 if there is none."""
+    """The group of a pool whose first tuple leaves first, of those in tournaments; -1 if there is none."""
+    if not memory.ranked:
+        return _survey(memory, which)
     best = -1
     for stream in range(memory.streams):
         if lanes(memory)[stream].pool == which and lanes(memory)[stream].leads:

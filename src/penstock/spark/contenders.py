@@ -39,7 +39,7 @@ class Job:
     batches: int = 10  # that count
     own_batches: int = 3  # that count, of Spark's own join: it is slow
     streams: int = 2
-    warm_up: int = 20  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, a tenth
+    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, an eighth
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,20 @@ class Contender:
 
     def batches(self, job: Job) -> tuple[int, int]:
         """How many batches warm up, and how many count."""
-        return (-(-job.warm_up // 10), job.own_batches) if self.slow else (job.warm_up, job.batches)
+        return (-(-job.warm_up // 8), job.own_batches) if self.slow else (job.warm_up, job.batches)
 
     def memory(self, job: Job) -> int | None:
         """The budget in rows."""
         return None if self.share is None else max(job.shards, int(job.streams * job.window * self.share))
+
+
+def keys_for(window: int, streams: int) -> int:
+    """How many keys make 0.4 outputs per row: each row finds `window / keys` of its key in every other stream.
+
+    >>> keys_for(20_000, 2), keys_for(20_000, 3)
+    (50000, 31623)
+    """
+    return max(1, round(window / 0.4 ** (1 / (streams - 1))))
 
 
 def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:

@@ -35,6 +35,7 @@ _BOUNDS = {
     f"{_STREAMING}ratioExtraSpaceAllowedInCheckpoint": "0",
     f"{_STREAMING}stateStore.maintenanceInterval": "15s",
     f"{_STREAMING}stateStore.rocksdb.boundedMemoryUsage": "true",
+    f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """By Spark's defaults a checkpoint keeps 130 versions of the state, and RocksDB's memory has no bound: what we set where nobody did."""
 _CELL = 8 << 20  # bytes of input in a cell of a batch query
