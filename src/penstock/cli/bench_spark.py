@@ -163,7 +163,7 @@ def _print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: J
         title=f"{job.streams} streams, batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, "
         f"{job.shards} shards, {about['cores']} cores, Spark {about['spark']}",
         caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {job.warm_up} batches of warm-up "
-        "(of Spark's own join a tenth) are left out. "
+        "(of Spark's own join an eighth) are left out. "
         "CPU: Java and Python workers together. "
         f"Load of the machine {about['load'][0]:.1f} before, {about['load'][1]:.1f} after.",
     )
