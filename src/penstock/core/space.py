@@ -39,7 +39,7 @@ def our_bytes(policy: str, *, streams: int, slots: int, classes: int, pools: int
     """The same for arrays with room for so many tuples of so many classes, all streams together.
 
     >>> our_bytes("ep", streams=4, slots=2000, classes=2000)
-    58624
+    57676
     """
     places = 1 << max(4, (classes * 3 // 2).bit_length())
     vectors = _PLACE * places + _VECTOR * classes
