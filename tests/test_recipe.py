@@ -53,10 +53,6 @@ WRONG = {
     "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
     "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
     "comparison": ({"join.predicate": "~"}, "join.predicate must be one of =, !=, <, <=, >, >=,"),
-    "columns to compare": (
-        {"join.predicate": "<", "join.on": ["a", "b"], "streams.o.key": ["a", "b"]},
-        "join.predicate '<' compares one key column, got a, b",
-    ),
     "no links": ({"join.predicate": 3}, "join.predicate must be a comparison such as"),
     "links and keys": (
         {"join": {"memory": 9, "predicate": ["v.key = o.key"]}},

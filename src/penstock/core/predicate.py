@@ -73,11 +73,6 @@ class Predicate:
         """Whether keys must be numeric columns."""
         return self.name not in ("=", "!=", "user", "links")
 
-    def check_columns(self, columns: Sequence[str], name: str = "predicate") -> None:
-        """Several columns can be equal, or near one another, but not the ones less than the others."""
-        if self.name not in ("=", "eps") and len(columns) != 1:
-            raise PenstockError(f"{name} {self.name!r} compares one key column, got {', '.join(columns)}; links compare several")
-
     def _agree(self, low: Any, high: Any) -> bool:
         """What a user's function says of two keys."""
         assert self.function is not None

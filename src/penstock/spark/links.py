@@ -94,7 +94,8 @@ def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool)
     check_types(streams, columns)
     if chosen.is_equality:
         return Comparison(chosen, columns, kinds)
-    chosen.check_columns(columns[0])
+    if chosen.name != "eps" and len(columns[0]) != 1:
+        raise PenstockError(f"predicate {chosen.name!r} compares one key column, got {', '.join(columns[0])}; links compare several")
     for name, own, types in zip(streams, columns, kinds, strict=True):
         for column, kind in zip(own, types, strict=True):
             _check_kind(f"{name}.{column}", kind, chosen)

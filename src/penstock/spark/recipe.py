@@ -20,7 +20,6 @@ from typing import Any
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
-from penstock.core.predicate import Predicate
 from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
@@ -236,11 +235,6 @@ def _keys(recipe: Recipe) -> list[str]:
     if len({len(key) for key in keys.values()}) > 1:
         counts = ", ".join(f"{len(key)} for {name}" for name, key in keys.items())
         return [f"join.on must have as many columns as the key of each stream, got {counts}"]
-    try:
-        for key in keys.values():
-            Predicate.parse(recipe.join["predicate"]).check_columns(key, "join.predicate")
-    except PenstockError as error:
-        return [str(error)]
     return []
 
 
