@@ -139,11 +139,8 @@ def _summed(name: str, before: float, now: float) -> float:
 
 
 def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.DataFrame]:
-    """The joined rows and the counts, these together with the last cell: Spark takes a while for a frame, however small."""
-    *frames, last = [None, *_cells(plan, result.joined)]
-    yield from (frame for frame in frames if frame is not None)
-    counts = _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
-    yield counts if last is None else pd.concat([last, counts])
+    yield from _cells(plan, result.joined)
+    yield _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
 
 
 def _cells(plan: Plan, joined: pa.Table) -> Iterator[pd.DataFrame]:
