@@ -37,7 +37,7 @@ _BOUNDS = {
     f"{_STREAMING}stateStore.rocksdb.boundedMemoryUsage": "true",
     f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""By Spark's defaults a checkpoint keeps 130 versions of the state, and RocksDB's memory has no bound: what we set where nobody did."""
+"""Set where nobody did: by Spark's defaults a checkpoint keeps 130 versions, RocksDB's memory has no bound, each batch a snapshot."""
 _CELL = 8 << 20  # bytes of input in a cell of a batch query
 GHOSTS = 1_000_000
 """The shed tuples that are remembered by default, so that what they would have made is counted."""
