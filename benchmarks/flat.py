@@ -1,9 +1,9 @@
-"""Process memory over a long run: the job of `penstock bench spark` with ample memory, 200 batches of 500,000 rows.
+"""Process memory and checkpoint over a long run: the job of `penstock bench spark` with ample memory, 200 batches of 500,000 rows.
 
 Run: python benchmarks/flat.py [batches] [rows] [contender]
 
-Prints the resident memory of Java and of the Python workers every ten batches. The contender `pass-through` shows what Spark takes
-by itself.
+Prints the resident memory of Java and of the Python workers, and the size of the checkpoint, every ten batches. The contender
+`pass-through` shows what Spark takes by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from penstock.spark.bench import _running, _settings, open_session
+from penstock.spark.bench import _running, _settings, _size, open_session
 from penstock.spark.contenders import CONTENDERS, Job, query
 
 
@@ -30,8 +30,8 @@ def main(batches: int = 200, rows: int = 500_000, contender: str = "penstock") -
     spark = open_session(2)
     java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     job, chosen = Job(rows=rows), CONTENDERS[contender]
-    print("batch  Java MB  workers  their MB  retained rows")
-    with _settings(spark, job, chosen), _running(query(spark, job, chosen).writeStream.format("noop")) as (running, _):
+    print("batch  Java MB  workers  their MB  retained rows  checkpoint MB")
+    with _settings(spark, job, chosen), _running(query(spark, job, chosen).writeStream.format("noop")) as (running, folder):
         shown = 0
         while shown < batches:
             running.awaitTermination(0.5)
@@ -40,7 +40,7 @@ def main(batches: int = 200, rows: int = 500_000, contender: str = "penstock") -
                 shown = 10 * ((last.batchId + 1) // 10)
                 own, sizes = resident(java)
                 held = last.observedMetrics.get("penstock", {"retained_rows": 0})["retained_rows"]
-                print(f"{shown:5} {own:8.0f} {len(sizes):8} {sum(sizes):9.0f} {held:14}", flush=True)
+                print(f"{shown:5} {own:8.0f} {len(sizes):8} {sum(sizes):9.0f} {held:14} {_size(folder) / 1e6:14.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "in parts": ({}, {"predicate": "R.a = S.a"}, ["must link all streams", "no link between {R, S} and {T}"]),
     "no link": ({}, {"predicate": "R.a = S.a, S.b ~ T.b"}, ["predicate must be links", "'S.b ~ T.b'"]),
     "cross without links": ({}, {"predicate": "=", "cross": True, "key": "a"}, ["cross", "needs links", "'='"]),
-    "sketch": ({}, {"predicate": GOOD, "stats": "sketch"}, ["stats 'sketch'", "'links'", "whole, window or decayed"]),
+    "sketch": ({}, {"predicate": GOOD, "stats": "sketch"}, ["stats 'sketch'", "'links'", "decayed or window"]),
     "no key": ({}, {"predicate": "="}, ["key"]),
 }
 

@@ -46,6 +46,10 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
     assert recipe.sources["shop"]["keys"] == 50 and recipe.sink["trigger"] == {}
 
 
+def test_a_policy_without_statistics_needs_no_half_life():
+    assert mistakes({"join": {"on": "key", "memory": 100, "policy": "fifo"}}) == []
+
+
 WRONG = {
     "unknown section": ({"jion": {}}, "jion is no section of a pipeline (did you mean 'join'?)"),
     "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),
@@ -53,6 +57,10 @@ WRONG = {
     "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
     "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
     "comparison": ({"join.predicate": "~"}, "join.predicate must be one of =, !=, <, <=, >, >=,"),
+    "comparison of two columns": (
+        {"join.predicate": "<", "join.on": ["key", "n"], "streams.o.key": ["key", "n"]},
+        "join.predicate '<' compares one key column, got key, n; links compare several",
+    ),
     "no links": ({"join.predicate": 3}, "join.predicate must be a comparison such as"),
     "links and keys": (
         {"join": {"memory": 9, "predicate": ["v.key = o.key"]}},

@@ -287,6 +287,10 @@ def test_windows_of_rows_and_their_limits(spark):
     ):
         with pytest.raises(ps.PenstockError, match=said):
             ps.join(sides(two, **own), memory=10, **options)
+    for policy in ("fifo", "ep", "simp"):  # they look at no statistics, so they need no half-life
+        options = {"on": "k", "memory": 10, "policy": policy}
+        ps.join(sides(two, window="rows:5"), **options)
+        assert "statistics none: the policy asks for none" in ps.explain(sides(two, window="rows:5"), **options)
     for own, said in (
         ({"window": "5 s", "rows_per_key": 5}, "window must be left out where rows_per_key is given"),
         ({"rows_per_key": 0}, "rows_per_key must be a whole number >= 1, got 0"),

@@ -76,6 +76,8 @@ def climb_ladder(memory: Memory, slot: int) -> None:
     ladder(memory)[slot].after = right
     if left < 0:
         bands(memory)[band].head = slot
+        if not memory.ranked:
+            lanes(memory)[bands(memory)[band].stream].patterns |= 1 << (band & (memory.patterns - 1))
     else:
         ladder(memory)[left].after = slot
     if right < 0:
@@ -92,6 +94,8 @@ def _leave_ladder(memory: Memory, slot: int) -> None:
     right = ladder(memory)[slot].after
     if left < 0:
         bands(memory)[band].head = right
+        if right < 0 and not memory.ranked:
+            lanes(memory)[bands(memory)[band].stream].patterns &= ~(1 << (band & (memory.patterns - 1)))
     else:
         ladder(memory)[left].after = right
     if right < 0:

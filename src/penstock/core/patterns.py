@@ -15,7 +15,7 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.state import Memory, arrived, bands, groups, ladder, slots
 from penstock.core.tournament import promote
 
-FEW_STREAMS = 4
+FEW_STREAMS = 5
 """The tables of up to so many streams are so small that to look at all bands is faster than a tournament."""
 MOST_STREAMS = 12
 """The tables of more streams than this would take more than a megabyte; such joins are played step by step."""

@@ -124,7 +124,7 @@ class Problem:
             graph=graph,
         )
         if problem.stats == "sketch" and not problem.predicate.is_equality:
-            raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use whole, window or decayed")
+            raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use decayed or window")
         if problem.counts_keys and not problem.predicate.is_equality:
             raise PenstockError("window rows_per_key:C counts the rows of one key, so the predicate must be equality of keys")
         return problem

@@ -41,6 +41,7 @@ LANE = np.dtype(  # a stream
         ("in_rows", "i8"),  # the window counts rows
         ("tree", "i8"),  # its tournament
         ("leads", "i8"),  # the first stream of its tournament
+        ("patterns", "i8"),  # ep without a tournament: bit p is set while it holds tuples of pattern p
         ("oldest", "i4"),  # chain of arrivals
         ("newest", "i4"),
     ],

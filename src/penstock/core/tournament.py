@@ -183,16 +183,20 @@ def admit_waiting(memory: Memory) -> None:
 
 @kernel
 def _survey(memory: Memory, which: int) -> int:
-    """`ep` of few streams: to look at all bands of a pool is faster than a tournament.
+    """`ep` of few streams: to look at all bands of a pool that have tuples is faster than a tournament.
 
     Quotients that differ as rounded are in the order of the exact ones.
     """
     best = -1
     for stream in range(memory.streams):
         if lanes(memory)[stream].pool == which:
-            for band in range(stream * memory.patterns, (stream + 1) * memory.patterns):
-                if bands(memory)[band].head >= 0 and (best < 0 or _is_below(memory, band, best)):
+            band = stream * memory.patterns
+            held = lanes(memory)[stream].patterns
+            while held:
+                if held & 1 and (best < 0 or _is_below(memory, band, best)):
                     best = band
+                held >>= 1
+                band += 1
     return best
 
 

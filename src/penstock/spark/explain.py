@@ -18,7 +18,8 @@ from penstock.spark.duration import UNITS
 from penstock.spark.inputs import Stream
 from penstock.spark.operator import join
 from penstock.spark.planning import Made, plan_join
-from penstock.statistics.table import RUNNING
+from penstock.statistics.base import Source
+from penstock.statistics.table import open_running
 
 _RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is told
 _HOW = {
@@ -52,7 +53,7 @@ def explain(
         f"memory     {_memory(made)}",
         f"engine     {_engine(made)}",
         f"policy     {_policy(made)}",
-        f"statistics {made.shard.problem.stats}{_half_life(made)}",
+        f"statistics {_statistics(made)}",
         f"columns    {'; '.join(_columns(streams, made))}",
         f"lost       counted, up to {made.plan.ghosts * made.route.shards:,} ghosts; beyond that estimated",
     ]
@@ -124,9 +125,13 @@ def _policy(made: Made) -> str:
     return f"{policy.name}: {getattr(policy, 'summary', '') or 'of your own'}{form}"
 
 
-def _half_life(made: Made) -> str:
+def _statistics(made: Made) -> str:
     problem = made.shard.problem
-    return f", half-life {_window(round(problem.ageing()))}" if problem.stats != "window" and problem.stats in RUNNING else ""
+    source = open_running(problem, open_policy(made.plan.options["policy"], problem))
+    if type(source) is Source:
+        return "none: the policy asks for none"
+    half_life = source.units()[1]
+    return problem.stats + (f", half-life {_window(round(half_life))}" if half_life else "")
 
 
 def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:

@@ -22,6 +22,7 @@ from penstock.core.graph import Graph, Link, is_graph
 from penstock.core.predicate import Predicate
 from penstock.spark.duration import UNITS
 from penstock.spark.inputs import Stream, check_columns, check_types, keys_of, micros, quoted, unfit
+from penstock.spark.plan import check_width
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FRACTION = (T.FloatType, T.DoubleType)
@@ -94,8 +95,7 @@ def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool)
     check_types(streams, columns)
     if chosen.is_equality:
         return Comparison(chosen, columns, kinds)
-    if chosen.name != "eps" and len(columns[0]) != 1:
-        raise PenstockError(f"predicate {chosen.name!r} compares one key column, got {', '.join(columns[0])}; links compare several")
+    check_width(chosen, columns[0])
     for name, own, types in zip(streams, columns, kinds, strict=True):
         for column, kind in zip(own, types, strict=True):
             _check_kind(f"{name}.{column}", kind, chosen)

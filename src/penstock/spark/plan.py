@@ -1,4 +1,4 @@
-"""A join as the workers need to know it, and the part of its memory that a shard has. Spark-free."""
+"""A join as the workers need to know it, and what it is refused for beforehand. Spark-free."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
+from penstock.core.predicate import Predicate
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Plan:
     def key_names(self) -> tuple[str, ...]:
         """The names of the key columns in the result."""
         return tuple(self.schema.names[: self.keys])
+
+
+def check_width(predicate: Predicate, columns: Sequence[str]) -> None:
+    """Refuse several key columns where a predicate compares one."""
+    if predicate.name not in ("=", "eps", "links") and len(columns) != 1:
+        raise PenstockError(f"predicate {predicate.name!r} compares one key column, got {', '.join(columns)}; links compare several")
 
 
 def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:

@@ -24,9 +24,9 @@ from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
-from penstock.spark.plan import part_of
+from penstock.spark.plan import check_width, part_of
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
-from penstock.statistics.table import RUNNING
+from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
@@ -293,8 +293,9 @@ def _engine(recipe: Recipe) -> list[str]:
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
-        open_policy(policy, problem)
-        RUNNING[problem.stats](problem)
+        for stream in recipe.streams.values():
+            check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
+        open_running(problem, open_policy(policy, problem))
     except PenstockError as error:
         said = str(error)
         known = re.match(r"\w+", said)

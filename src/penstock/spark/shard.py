@@ -30,7 +30,7 @@ from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.weight import row_bytes
-from penstock.statistics.table import RUNNING
+from penstock.statistics.table import open_running
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
@@ -77,7 +77,7 @@ class Shard:
     def _open(self, policy: Any) -> Engine:
         chosen = open_policy(policy, self.problem)
         keep = Keep(outputs=True, sheds=True, expired=True)
-        return open_engine(self.problem, chosen, RUNNING[self.problem.stats](self.problem), keep)
+        return open_engine(self.problem, chosen, open_running(self.problem, chosen), keep)
 
     def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
         """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards."""

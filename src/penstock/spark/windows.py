@@ -20,7 +20,7 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
     """
     if rows_per_key is not None:
         if window is not NOT_GIVEN:
-            raise PenstockError(f"{argument} must be left out where rows_per_key is given, got {window!r}")
+            raise PenstockError(f"{argument} must be left out where rows_per_key is given, got both")
         if isinstance(rows_per_key, bool) or not isinstance(rows_per_key, int) or rows_per_key < 1:
             raise PenstockError(f"rows_per_key must be a whole number >= 1, got {rows_per_key!r}")
         return f"rows_per_key:{rows_per_key}"

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
+from penstock.core.engine import Policy, compiled_form
 from penstock.core.errors import PenstockError
 from penstock.core.links import on_key
 from penstock.core.problem import Problem
+from penstock.core.ranking import RATES, TOTALS
 from penstock.core.trace import Trace
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import Decayed
@@ -21,6 +23,12 @@ from penstock.statistics.window import Window
 
 RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Sketch}
 """Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
+
+
+def open_running(problem: Problem, policy: Policy) -> Source:
+    """The source that learns as rows arrive; one that knows nothing where the policy, compiled, asks for no rates."""
+    ranking = compiled_form(problem, policy)
+    return RUNNING[problem.stats](problem) if ranking is None or ranking.prices in (RATES, TOTALS) else Source()
 
 
 def open_statistics(
