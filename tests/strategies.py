@@ -91,7 +91,7 @@ class Case:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return tuple("RSTU"[: len(self.windows)])
+        return tuple("RSTUVW"[: len(self.windows)])
 
     @cached_property
     def trace(self) -> ps.Trace:

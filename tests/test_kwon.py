@@ -167,14 +167,14 @@ def test_memory_in_bytes(case):
 
 @examples(2)
 @given(
-    st.integers(3, 4),
+    st.integers(3, 6),
     st.integers(0, 1 << 16),
     st.sampled_from((("time", 16), ("rows", 5), ("tumbling", 16))),
     st.integers(4, 9),
     st.sampled_from(KEYED),
 )
 def test_keys_that_visit_streams_once_and_in_order(n, seed, window, memory, policy):
-    trace = ps.generate(40, streams=tuple("RSTU"[:n]), orders=1.0, delay=4, rate=0.3, first="complete", seed=seed)
+    trace = ps.generate(40, streams=tuple("RSTUVW"[:n]), orders=1.0, delay=4, rate=0.3, first="complete", seed=seed)
     rows = [Row(int(s), int(t), int(k)) for s, t, k in zip(trace.stream, trace.time, trace.key, strict=True)]
     agree(Case(rows=rows, windows=[window] * n, memory=memory, policy=policy, importance=False))
 

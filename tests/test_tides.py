@@ -36,7 +36,7 @@ def test_what_is_shed_between_tides_is_what_steps_shed(policy, streams):
     assert runs[0].outputs.tolist() == runs[1].outputs.tolist()
 
 
-@pytest.mark.parametrize(("policy", "streams", "ever"), [("prob", 2, True), ("life", 2, True), ("ep", 6, True), ("ep", 4, False)])
+@pytest.mark.parametrize(("policy", "streams", "ever"), [("prob", 2, True), ("life", 2, True), ("ep", 6, True), ("ep", 5, False)])
 def test_a_tournament_begins_with_the_flood_and_ends_with_the_ebb(policy, streams, ever):
     engine, batch = opened(a_tide(streams), window=20, memory=12, policy=policy, stats="decayed", half_life=15.0)
     assert isinstance(engine, FastEngine)
