@@ -125,8 +125,8 @@ def stream(name: str = "R", **facts) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "streams must be two or more, as WindowStats or by name, got 0"),
-        (stream(), "streams must be two or more, as WindowStats or by name, got 1"),
+        ("", "streams must be two or more, got 0"),
+        (stream(), "streams must be two or more, got 1"),
         (stream() + stream(), "Cannot declare ('streams', 'R') twice"),
         (stream() + stream("S", rate=0), "streams.S: rate of S must be a number above 0, got 0"),
         (stream() + stream("S", rate='"fast"'), "streams.S: rate of S must be a number above 0, got 'fast'"),
@@ -220,7 +220,7 @@ def test_a_file_that_is_not_there_is_named(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: ps.order_joins([ps.WindowStats("R", 1, 10, 5)]), "streams must be two or more, as WindowStats or by name, got 1"),
+        (lambda: ps.order_joins([ps.WindowStats("R", 1, 10, 5)]), "streams must be two or more, got 1"),
         (lambda: ps.order_joins([ps.WindowStats("R", 1, 10, 5)] * 2), "streams must have different names, got 'R' more than once"),
         (lambda: ps.order_joins("RS"), "streams must be WindowStats, or mappings of rate, window, distinct by name, got 'RS'"),
         (lambda: ps.order_joins([1, 2]), "streams must be WindowStats, or mappings of rate, window, distinct by name, got [1, 2]"),

@@ -24,7 +24,7 @@ goes on. Streams without new tuples are skipped: 1 - exp(-rate · tau) of the ex
 Differs from the paper. The lazy formulas are in its extended version alone; these are derived (readings, 29) and count what the algorithms
 do. Golab's Figure 3(b) cannot come from that: it needs formulas in which expired tuples match as well. `counted="golab"` has these: every
 window has its average size, rate · (window + e / 2), for visits and for matches. `counted="compared"` counts only tuples that pass the
-check of timestamps (docs/decisions/0009). A bucket is never finer than a value: more buckets than values save nothing.
+check of timestamps (docs/decisions/0009). More buckets than there are values on either side of a comparison save nothing.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def read_streams(given: Any) -> tuple[WindowStats, ...]:
     if not all(isinstance(one, WindowStats) for one in found):
         raise PenstockError(f"streams must be WindowStats, or mappings of rate, window, distinct by name, got {given!r}")
     if len(found) < 2:
-        raise PenstockError(f"streams must be two or more, as WindowStats or by name, got {len(found)}")
+        raise PenstockError(f"streams must be two or more, got {len(found)}")
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

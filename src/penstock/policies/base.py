@@ -78,6 +78,5 @@ class Sparing(Policy):
     def check(self, problem: Problem) -> None:
         """Other predicates have no keys to look at."""
         if not problem.predicate.is_equality:
-            raise PenstockError(
-                f"policy {self.name!r} looks at equal keys, predicate must be '=', got {problem.predicate.name!r}; use prob or dimpprob"
-            )
+            got = repr(problem.predicate.name) if problem.graph is None else "links that compare more than one key"
+            raise PenstockError(f"policy {self.name!r} looks at equal keys, predicate must be '=', got {got}; use prob or dimpprob")
