@@ -47,7 +47,10 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
 
 
 def test_a_policy_without_statistics_needs_no_half_life():
-    assert mistakes({"join": {"on": "key", "memory": 100, "policy": "fifo"}}) == []
+    for policy in ("fifo", "ep", "simp", "dimpprob"):
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}}) == []
+        counting = {f"streams.{name}": {"source": "shop", "time": "time", "rows_per_key": 3} for name in "vo"}
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting) == []
 
 
 WRONG = {
@@ -61,6 +64,12 @@ WRONG = {
         {"join.predicate": "<", "join.on": ["key", "n"], "streams.o.key": ["key", "n"]},
         "join.predicate '<' compares one key column, got key, n; links compare several",
     ),
+    "a stream that is not there": (
+        {"join": {"memory": 9, "predicate": ["v.key = q.key"]}, "streams.o": GOOD["streams"]["v"]},
+        "join.predicate: stream of the predicate must be one of v, o, got 'q'",
+    ),
+    "switches": ({"join.switches": {"foo": "bar"}}, "join.switches: switch must be one of"),
+    "archive": ({"join.archive": "a*b"}, "join.archive must be a folder or URL without any of {}[]*?\\ in it, got 'a*b'"),
     "no links": ({"join.predicate": 3}, "join.predicate must be a comparison such as"),
     "links and keys": (
         {"join": {"memory": 9, "predicate": ["v.key = o.key"]}},

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,10 +19,12 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.spark.keys import KeyBook
 from penstock.spark.plan import Plan
-from penstock.spark.shard import Shard
+from penstock.spark.shard import UNKNOWN, Shard
 
 pytest.importorskip("pyspark")
-from penstock.spark.reshard import divided, reshard
+from penstock.spark.ids import shard_ids
+from penstock.spark.reshard import divided, opened, reshard
+from penstock.spark.state import whole
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
 POLICIES = (
@@ -53,6 +57,10 @@ def plan_of(shards: int, memory: int, policy: str) -> Plan:
 
 def place(key: Any, shards: int) -> int:
     return zlib.crc32(str(key).encode()) % shards
+
+
+def placed(shards: int, columns: list[pa.Array]) -> Any:
+    return np.array([place(k, shards) for k in columns[0].to_pylist()], dtype=np.int64)
 
 
 def batches(random: Random, n: int, weighed: bool) -> list[list[pa.Table]]:
@@ -96,12 +104,13 @@ def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after
     all_batches = batches(random, 8, policy in WEIGHED)
     for memory in (24, 100_000):
         shards = [Shard(plan_of(before, memory, policy), number) for number in range(before)]
-        made = [row for tables in all_batches[:4] for row in played(shards, tables)]
-        held = sum(len(shard.engine.retained()) for shard in shards)
-        plan = plan_of(after, memory, policy)
-        shards = divided(shards, plan, lambda columns: np.array([place(k, after) for k in columns[0].to_pylist()], dtype=np.int64))
-        assert sum(len(shard.engine.retained()) for shard in shards) + sum(len(shard.trimmed) for shard in shards) == held
-        made += [row for tables in all_batches[4:] for row in played(shards, tables)]
+        made = [row for tables in all_batches[:3] for row in played(shards, tables)]
+        for count, some in ((before + after, all_batches[3:6]), (after, all_batches[6:])):
+            held = sum(len(shard.engine.retained()) for shard in shards)
+            plan = plan_of(count, memory, policy)
+            shards = divided(shards, plan, partial(placed, count))
+            assert sum(len(shard.engine.retained()) for shard in shards) + sum(len(shard.trimmed) for shard in shards) == held
+            made += [row for tables in some for row in played(shards, tables)]
         whole = exact(all_batches)
         assert not Counter(made) - whole
         assert sum(shard.engine.totals.n_output for shard in shards) == len(made)
@@ -109,6 +118,54 @@ def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after
         assert sum(shard.engine.totals.n_input for shard in shards) == sum(table.num_rows for tables in all_batches for table in tables)
         assert (memory == 24) == (len(made) < sum(whole.values()))
         assert max(len(shard.engine.retained()) for shard in shards) <= memory // after
+
+
+@pytest.mark.parametrize("times", (1, 2))
+@pytest.mark.parametrize("policy", ("fifo", "ep", "prob"))
+def test_what_a_new_shard_has_no_room_for_is_told_by_its_next_batch(policy, times):
+    (old,) = [Shard(plan_of(1, 12, policy), 0)]
+    columns = {"time": list(range(12)), "order": list(range(12)), "key0": ["a"] * 12, "l_v": list(range(12))}
+    old.play([pa.table(columns), None], np.array([11, UNKNOWN]))
+    shards = [old]
+    for after in range(2, 2 + times):
+        divide = divided(shards, plan_of(after, 12, policy), lambda columns: np.zeros(len(columns[0]), dtype=np.int64))
+        state: dict[str, list[Any]] = {"head": [], "cells": []}
+        for number, shard in enumerate(divide):
+            head, cells = whole(shard)
+            key = (int(shard_ids(after)[number]),)
+            state["head"].append((key, None, head))
+            state["cells"] += [(key, at, (cell,)) for at, cell in cells.items()]
+        shards = opened(state)
+    held = sum(len(shard.engine.retained()) for shard in shards)
+    assert held == 12 // (1 + times)
+    meets = pa.table({"time": [12], "order": [0], "key0": ["a"], "r_v": [0]})
+    told, shed, made, lost = [], 0, 0, 0
+    for number, shard in enumerate(shards):
+        shard.plan = replace(shard.plan, archive="somewhere")
+        result = shard.play([None, meets if number == 0 else None], np.array([12, 12]))
+        assert result.left is not None
+        told += result.left["row"].to_pylist()
+        shed, lost, made = shed + result.counts["n_shed"], lost + result.counts["lost"], made + result.joined.num_rows
+        assert not len(shard.trimmed)
+    assert made == held and lost == 12 - held and shed >= 12 - held
+    assert len(set(told)) == len(told) == shed
+
+
+def test_a_smaller_part_of_a_larger_memory_is_counted_too():
+    plan = plan_of(1, 20, "fifo")
+    memory = {"l": 10, "r": 2}
+    plan = replace(plan, options=plan.options | {"memory": memory, "window": 100})
+    shard = Shard(plan, 0)
+    columns = {"time": list(range(10)), "order": list(range(10)), "key0": ["a"] * 10, "l_v": list(range(10))}
+    shard.play([pa.table(columns), None], np.array([9, UNKNOWN]))
+    less = replace(plan, options=plan.options | {"memory": {"l": 4, "r": 30}})
+    moved = Shard(less, 0)
+    moved.engine.restore(shard.engine.snapshot())
+    moved.book, moved.payload = shard.book, shard.payload
+    moved.trim()
+    meets = pa.table({"time": [10], "order": [0], "key0": ["a"], "r_v": [0]})
+    result = moved.play([None, meets], np.array([10, 10]))
+    assert result.joined.num_rows == 4 and result.counts["lost"] == 6 and result.counts["n_shed"] == 6
 
 
 KINDS = {
@@ -139,19 +196,22 @@ class TestOnSpark:
     def test_a_query_goes_on_with_another_number_of_shards(self, spark, tmp_path):
         parts = {side: [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(4)] for side in "lr"}
         frames = [in_batches(spark, tmp_path / side, parts[side][:2]) for side in "lr"]
-        ran(joined(*frames, memory=60, shards=2, condition="l_v <> r_v"), tmp_path)
+        options = {"memory": 60, "condition": "l_v <> r_v", "archive": str(tmp_path / "ledger")}
+        ran(joined(*frames, shards=2, **options), tmp_path)
         backup = reshard(spark, str(tmp_path / "checkpoint"), 3)
         assert "before-rewrite" in backup
         for side in "lr":
             add_batches(spark, tmp_path / side, parts[side][2:])
         with pytest.raises(Exception, match="shards was 3, now it is 2"):
-            ran(joined(*frames, memory=60, shards=2, condition="l_v <> r_v"), tmp_path)
-        out, seen = ran(joined(*frames, memory=60, shards=3, condition="l_v <> r_v"), tmp_path)
+            ran(joined(*frames, shards=2, **options), tmp_path)
+        out, seen = ran(joined(*frames, shards=3, **options), tmp_path)
         everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
         whole, got = bag(spark_join(*everything, ["k"], 10)), bag(out)
         assert not got - whole
         assert seen[-1]["total_n_input"] == 320 and seen[-1]["total_n_output"] == sum(got.values())
         assert seen[-1]["total_lost"] == sum(whole.values()) - sum(got.values()) > 0
+        settled = bag(ps.settle(options["archive"], checkpoint=str(tmp_path / "checkpoint"), spark=spark))
+        assert got + settled == whole
 
     def test_nonsense_is_refused(self, spark, tmp_path):
         with pytest.raises(ps.PenstockError, match="shards must be a whole number >= 1, got 0"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -53,15 +52,6 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
     if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
         raise PenstockError(f'min_recall must be a number in (0, 1], or such a number and "warn" or "fail", got {min_recall!r}')
     return float(least), choose("action of min_recall", action, ("warn", "fail"))
-
-
-def folder_of(archive: Any) -> str | None:
-    """A place that Spark can read again: what it takes for a pattern would not be found."""
-    if archive is None:
-        return None
-    if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
-        raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
-    return os.fspath(archive)
 
 
 def name_of(name: Any) -> str:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.window import COUNTING, Window
-from penstock.spark.checks import check_condition, folder_of, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number
+from penstock.spark.checks import check_condition, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number
 from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, prepared
@@ -26,6 +26,7 @@ from penstock.spark.links import Comparison, compare
 from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Shard
+from penstock.spark.store import folder_of
 from penstock.statistics.table import RUNNING
 
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")

@@ -25,12 +25,14 @@ from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 from penstock.spark.plan import check_width, part_of
+from penstock.spark.store import folder_of
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
 ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "ghosts", "name")
 """Keys of [join] that the engine does not know."""
+_ABOUT = {"stream of the predicate": "predicate", "window rows_per_key": "predicate", "switch ": "switches"}
 NOT_FOR_GENERATE = ("kind", "ticks", "tick", "start", "ticks_per_batch", "rows_per_second")
 """Keys of a generator that are no arguments of `Generator`."""
 
@@ -289,6 +291,7 @@ def _engine(recipe: Recipe) -> list[str]:
     options["window"] = windows
     weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
     try:
+        folder_of(recipe.join["archive"])
         check_shards(windows, recipe.join.get("shards"))
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
@@ -298,8 +301,9 @@ def _engine(recipe: Recipe) -> list[str]:
         open_running(problem, open_policy(policy, problem))
     except PenstockError as error:
         said = str(error)
+        about = [key for words, key in _ABOUT.items() if said.startswith(words)]
         known = re.match(r"\w+", said)
-        return [f"join.{said}" if known and known[0] in JOIN else f"join: {said}"]
+        return [f"join.{about[0]}: {said}" if about else f"join.{said}" if known and known[0] in JOIN else f"join: {said}"]
     return []
 
 

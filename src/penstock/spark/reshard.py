@@ -1,7 +1,7 @@
 """`penstock reshard`: the state of a stopped query for another number of shards.
 
 All tuples, ghosts and counts of the old shards are taken apart by key and put together again. Tuples keep their numbers, so a ledger
-goes on. What belongs to no key, such as the totals of the query, goes to the first shard.
+goes on; new ones get numbers that no shard has given. What belongs to no key, such as the totals of the query, goes to the first shard.
 
 Differs from a query that had the new number of shards from the start: which tuples are in memory, since the old shards shed by their
 own budgets; and clocks of decayed counts are brought to one, which rounds them.
@@ -32,7 +32,7 @@ from penstock.spark.meter import Loss, Meter, Units
 from penstock.spark.payload import Block, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.rewrite import StateRows, rewrite_state
-from penstock.spark.shard import Shard
+from penstock.spark.shard import SPAN, Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 
 _SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "attempts", "made", "value", "importance_seen")
@@ -153,11 +153,13 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
             assert shard.meter.shadow is not None
             shard.meter.shadow.restore(_joined(pairs, shard.meter.shadow, number, mine, renumber, counts=False))
         _divide_meter([one.meter for one in old], shard.meter, number, renumber)
+        if number == 0:
+            shard.trimmed = np.concatenate([one.trimmed for one in old])
+        shard.trim()
         for kind in ("payload", "judged"):
             holder = shard.engine if kind == "payload" else shard.meter.shadow or shard.engine
             setattr(shard, kind, _blocks([getattr(one, kind) for one in old], holder.retained()))
         shard.n_null = sum(one.n_null for one in old) if number == 0 else 0
-        shard.trim()
         out.append(shard)
     return out
 
@@ -216,11 +218,14 @@ def _joined(states: Sequence[dict[str, Any]], engine: Engine, number: int, mine:
     out["memory.lane.offset"] = np.zeros_like(out["memory.lane.offset"])
     for name in _LARGEST:
         out[f"memory.count.{name}"] = np.array(max(int(state[f"memory.count.{name}"]) for state in states))
+    out["memory.count.next_row"] = np.array((int(out["memory.count.next_row"]) // SPAN + 1 + number) * SPAN)
     for name in _SUMMED:
         total = sum(state[f"memory.count.{name}"] for state in states) if number == 0 and counts else 0
         out[f"memory.count.{name}"] = np.asarray(total, dtype=out[f"memory.count.{name}"].dtype)
-    for name in ("origin", "moved", "dawn", "half_life"):
-        out[f"memory.count.{name}"] = states[clocks.index(latest)][f"memory.count.{name}"]
+    if counts:  # a shadow, some of whose tuples may come from engines, has no statistics
+        for name in ("origin", "moved", "dawn", "half_life"):
+            out[f"memory.count.{name}"] = states[clocks.index(latest)][f"memory.count.{name}"]
+        out |= _statistics(states, clocks, latest, renumber)
     if "memory.band" in out:  # what all shards have learned of existence patterns
         made, seen = (np.sum([state[f"memory.band.{name}"] for state in states], axis=0) for name in ("made", "seen"))
         done = out["memory.band.price"] < 0
@@ -228,7 +233,7 @@ def _joined(states: Sequence[dict[str, Any]], engine: Engine, number: int, mine:
     out["memory.pools"] = np.empty(0, np.int64)  # counted again
     out["memory.straggling"] = np.array(True)  # the chains of several shards do not follow each other
     out["origin"] = states[0]["origin"]
-    return zipped(out | _statistics(states, clocks, latest, renumber))
+    return zipped(out)
 
 
 def _marks(state: dict[str, Any], engine: Engine) -> dict[str, Any]:

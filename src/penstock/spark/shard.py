@@ -35,7 +35,7 @@ from penstock.statistics.table import open_running
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
-_SPAN = 1 << 40  # numbers of rows that belong to one shard
+SPAN = 1 << 40  # numbers of rows that belong to one shard
 _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
 
 
@@ -64,7 +64,7 @@ class Shard:
         if self.problem.budget.in_bytes:
             self.problem.budget.caps[:] = np.maximum(1, (self.problem.budget.caps * _LIVE).astype(np.int64))
         self.engine = self._open(policy)
-        self.engine.number_from(number * _SPAN)
+        self.engine.number_from(number * SPAN)
         self.meter = Meter(self.problem, plan.ghosts, wants_rows=plan.judged is not None)
         self.book = KeyBook()
         self.payload = Payload()
@@ -122,6 +122,7 @@ class Shard:
         played = self.engine.play(batch)
         self.meter.after(batch, self.engine, before, played)
         self._advance(clocks)
+        self.trimmed = self.trimmed[:0]
 
     def _in_order(self, tables: Sequence[pa.Table | None]) -> tuple[Sequence[pa.Table | None], int]:
         """Without the rows that come too late for windows that count rows, which hang on the order of arrival; and how many these are.
@@ -279,9 +280,13 @@ class Shard:
     def trim(self) -> None:
         """Shed down to the budget, which may be smaller than it was."""
         self.trimmed_at = self.engine.totals.instant
-        if self.meter.shadow is None and self.engine.totals.used > int(self.problem.budget.caps.sum()):
+        exact = self.meter.shadow is None
+        if exact:
             self.meter.begin(self.engine)
-        self.trimmed = self.engine.trim()
+        trimmed = self.engine.trim()
+        if exact and not len(trimmed):
+            self.meter.shadow = None  # it need not have begun
+        self.trimmed = np.concatenate([self.trimmed, trimmed])
 
     def _arrivals(self, tables: Sequence[pa.Table | None], places: list[Ints], batch: Batch, before: Totals) -> list[pa.Table | None]:
         """For the ledger: all rows of the batch, with their numbers and the instants of their arrival."""

@@ -196,7 +196,7 @@ def _moved(old: Shard, plan: Plan, number: int) -> Shard:
         raise PenstockError("memory must stay in rows or in bytes over a restart, got the other; use a new checkpoint")
     new.engine.restore(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
-    new.book, new.payload, new.judged, new.n_null = old.book, old.payload, old.judged, old.n_null
+    new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
     new.trim()
     return new
 
@@ -232,6 +232,7 @@ def _snapshot(shard: Shard) -> bytes:
     state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
     state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
     book = shard.book
+    state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch tells of them
     return zipped(state | {"names": _from_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
 
 
@@ -244,6 +245,8 @@ def _restore(shard: Shard, cell: bytes) -> None:
     shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None})
     shard.book.enter(_to_names(state["names"]), state["numbers"])
     shard.book.next, shard.book.calm = (int(value) for value in state["next"])
+    if "trimmed" in state:  # older snapshots have none
+        shard.trimmed, shard.trimmed_at = state["trimmed"], int(state["trimmed_at"])
 
 
 def zipped(arrays: dict[str, Any]) -> bytes:

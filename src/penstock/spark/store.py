@@ -21,6 +21,15 @@ _WHOLE = ("s3", "gcs", "abfs", "py::fsspec")
 """Stores in which a put is atomic, and a move is not."""
 
 
+def folder_of(archive: Any) -> str | None:
+    """A place that Spark can read again: what it takes for a pattern would not be found."""
+    if archive is None:
+        return None
+    if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
+        raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
+    return os.fspath(archive)
+
+
 class Store:
     """Files by their names in a folder; every trouble is a PenstockError that names the folder.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Policy, compiled_form
+from penstock.core.engine import Policy
 from penstock.core.errors import PenstockError
 from penstock.core.links import on_key
 from penstock.core.problem import Problem
@@ -26,9 +26,11 @@ RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Ske
 
 
 def open_running(problem: Problem, policy: Policy) -> Source:
-    """The source that learns as rows arrive; one that knows nothing where the policy, compiled, asks for no rates."""
-    ranking = compiled_form(problem, policy)
-    return RUNNING[problem.stats](problem) if ranking is None or ranking.prices in (RATES, TOTALS) else Source()
+    """The source that learns as rows arrive; one that knows nothing where it would be decayed rates and the policy asks for none."""
+    ranking = policy.ranking(problem)
+    if problem.stats == "window" or ranking is None or ranking.prices in (RATES, TOTALS):
+        return RUNNING[problem.stats](problem)
+    return Source()
 
 
 def open_statistics(
