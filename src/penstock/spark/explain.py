@@ -19,7 +19,6 @@ from penstock.spark.inputs import Stream
 from penstock.spark.operator import join
 from penstock.spark.planning import Made, plan_join
 from penstock.statistics.base import Source
-from penstock.statistics.table import open_running
 
 _RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is told
 _HOW = {
@@ -126,12 +125,11 @@ def _policy(made: Made) -> str:
 
 
 def _statistics(made: Made) -> str:
-    problem = made.shard.problem
-    source = open_running(problem, open_policy(made.plan.options["policy"], problem))
+    source = made.shard.engine.statistics
     if type(source) is Source:
         return "none: the policy asks for none"
     half_life = source.units()[1]
-    return problem.stats + (f", half-life {_window(round(half_life))}" if half_life else "")
+    return made.shard.problem.stats + (f", half-life {_window(round(half_life))}" if half_life else "")
 
 
 def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:

@@ -45,7 +45,7 @@ _ENDS = "_ends"
 
 def owed_outputs(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None]) -> DataFrame:
     """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
-    gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_copy(plan)).agg(F.min(LEFT).alias(LEFT))
+    gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
     ledger = _with_ends(ledger, plan)
     if since == NOTHING:
         owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
@@ -91,7 +91,7 @@ def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, piv
 
 def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> DataFrame:
     """The arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in."""
-    tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _copy(plan), "left")
+    tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _identity(plan), "left")
     columns = [F.col(f"_{name}") for name in plan.sent(stream)]
     columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
     own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
@@ -109,8 +109,8 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
     return tuples.select(*columns)
 
 
-def _copy(plan: LedgerPlan) -> list[str]:
-    """What tells the copies of rows apart. A row with a key is there once, and may have left another shard than it came to (reshard.py)."""
+def _identity(plan: LedgerPlan) -> list[str]:
+    """What tells copies of rows apart. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
     return [ROW] if plan.links == NO_LINKS else [SHARD, ROW]
 
 
