@@ -189,14 +189,17 @@ def _settings(spark: SparkSession, job: Job, contender: Contender) -> Iterator[N
 
 def _watch(query: Any, total: int, tell: Callable[[int], object]) -> list[dict[str, Any]]:
     """The progress of a query's batches that had rows, once there are so many."""
-    done = -1
+    told = -1
     while True:
-        found = [one for one in query.recentProgress if one["numInputRows"]]
-        if len(found) > done and len(found) < total:
-            done = len(found)
+        last = query.lastProgress  # of one batch: to ask for all of them at every look would keep Java busy
+        done = 0 if last is None else last.batchId + 1
+        if done >= total:
+            found = [one for one in query.recentProgress if one["numInputRows"]]
+            if len(found) >= total:
+                return [json.loads(one.json) for one in found]
+        elif done > told:
+            told = done
             tell(done)
-        if len(found) >= total:
-            return [json.loads(one.json) for one in found]
         query.awaitTermination(_PATIENCE)  # raises what the query has died of
 
 

@@ -21,6 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
 from penstock.spark.metrics import counted, recall_of
 from penstock.spark.shard import LOST, VALUE
+from penstock.spark.worker import settle_in
 
 GATE = "gate"
 """The key that all rows share."""
@@ -57,6 +58,7 @@ class Gate(StatefulProcessor):
         for cell in cells:
             yield pd.DataFrame({CELL: [cell]} | dict.fromkeys(names))
         yield pd.DataFrame({CELL: [None]} | {name: [value] for name, value in sums.items()})
+        settle_in("gate")
 
     def close(self) -> None:
         """Nothing is open."""

@@ -19,6 +19,7 @@ from penstock.spark.metrics import counted
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
+from penstock.spark.worker import settle_in
 
 _CELL_ROWS = 100_000  # joined rows that travel as one value
 _SLICE = 200_000  # rows of a batch query that are played at a time
@@ -50,9 +51,10 @@ class JoinProcessor(StatefulProcessor):
         tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
         shard.n_null += nulls
         result = shard.play(tables, clocks)
+        yield from _answer(self.plan, result, nulls, shard.n_null)  # Java unpacks it while this goes on
         self._record(query, batch, number, result)
         vault.save(shard, result, clocks, nearby)
-        yield from _answer(self.plan, result, nulls, shard.n_null)
+        settle_in("play")
 
     def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
         """A batch query: its cells come in the order of their first times, so what is before the next cell's can be played."""

@@ -1,0 +1,57 @@
+"""What a worker loads is searched for garbage once, not after every task."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.spark.blocks import packer, unpacker
+from penstock.spark.worker import settle_in
+
+
+@pytest.fixture(autouse=True)
+def _fresh_worker() -> Iterator[None]:
+    settle_in.cache_clear()
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_a_kind_of_work_settles_in_once() -> None:
+    settle_in("pack")
+    settled = gc.get_freeze_count()
+    assert settled > 1000  # the modules of this process
+    later = [[] for _ in range(1000)]
+    settle_in("pack")
+    assert gc.get_freeze_count() <= settled, "what comes later is garbage like any other"
+    settle_in("unpack")
+    assert gc.get_freeze_count() >= settled + len(later) // 2
+
+
+def test_garbage_of_the_first_task_is_not_kept() -> None:
+    class Loop:
+        alive = 0
+
+        def __init__(self) -> None:
+            self.me = self
+            Loop.alive += 1
+
+        def __del__(self) -> None:
+            Loop.alive -= 1
+
+    Loop()
+    settle_in("pack")
+    assert Loop.alive == 0
+
+
+def test_packing_and_unpacking_settle_in() -> None:
+    rows = pa.record_batch({"shard": pa.array([0]), "ts": pa.array([5], pa.timestamp("us", "UTC"))})
+    cells = list(packer(0, np.array([0]), "ts", rows.schema.names)(iter([rows])))
+    assert gc.get_freeze_count() > 1000
+    gc.unfreeze()
+    assert sum(batch.num_rows for batch in unpacker(rows.select(["ts"]).schema)(iter(cells))) == 1
+    assert gc.get_freeze_count() > 1000
