@@ -83,7 +83,8 @@ class _Watch(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> Any:
-        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(_Letter(self))
+        java: Any = SparkContext._jvm
+        return java.PythonStreamingQueryListenerWrapper(_Letter(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Nothing is to be said."""
