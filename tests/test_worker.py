@@ -10,25 +10,25 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.blocks import packer, unpacker
-from penstock.spark.worker import settle_in
+from penstock.spark.worker import spare_from_collection
 
 
 @pytest.fixture(autouse=True)
 def _fresh_worker() -> Iterator[None]:
-    settle_in.cache_clear()
+    spare_from_collection.cache_clear()
     gc.unfreeze()
     yield
     gc.unfreeze()
 
 
-def test_a_kind_of_work_settles_in_once() -> None:
-    settle_in("pack")
+def test_what_is_loaded_is_spared_once_per_kind_of_work() -> None:
+    spare_from_collection("pack")
     settled = gc.get_freeze_count()
     assert settled > 1000  # the modules of this process
     later = [[] for _ in range(1000)]
-    settle_in("pack")
+    spare_from_collection("pack")
     assert gc.get_freeze_count() <= settled, "what comes later is garbage like any other"
-    settle_in("unpack")
+    spare_from_collection("unpack")
     assert gc.get_freeze_count() >= settled + len(later) // 2
 
 
@@ -44,11 +44,11 @@ def test_garbage_of_the_first_task_is_not_kept() -> None:
             Loop.alive -= 1
 
     Loop()
-    settle_in("pack")
+    spare_from_collection("pack")
     assert Loop.alive == 0
 
 
-def test_packing_and_unpacking_settle_in() -> None:
+def test_packing_and_unpacking_spare_from_collection() -> None:
     rows = pa.record_batch({"shard": pa.array([0]), "ts": pa.array([5], pa.timestamp("us", "UTC"))})
     cells = list(packer(0, np.array([0]), "ts", rows.schema.names)(iter([rows])))
     assert gc.get_freeze_count() > 1000

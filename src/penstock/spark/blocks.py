@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.trace import Ints
-from penstock.spark.worker import settle_in
+from penstock.spark.worker import spare_from_collection
 
 SHARD, STREAM, CLOCK, NULLS, FIRST, CELL = "shard", "stream", "clock", "nulls", "first", "cell"
 PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {NULLS} bigint, {FIRST} bigint, {CELL} binary"
@@ -81,7 +81,7 @@ def packer(stream: int, shards: Ints, time: str, names: Sequence[str], flush: in
         if waiting:
             yield _cells(stream, shards, time, waiting)
         yield _headers(stream, shards, clock, nulls)
-        settle_in("pack")
+        spare_from_collection("pack")
 
     return pack
 
@@ -120,6 +120,6 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Batches]:
             for cell in batch.column(CELL):
                 if cell.is_valid:
                     yield from from_cell(cell.as_buffer()).cast(schema).to_batches()
-        settle_in("unpack")
+        spare_from_collection("unpack")
 
     return unpack

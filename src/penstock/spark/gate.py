@@ -21,7 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
 from penstock.spark.metrics import counted, recall_of
 from penstock.spark.shard import LOST, VALUE
-from penstock.spark.worker import settle_in
+from penstock.spark.worker import spare_from_collection
 
 GATE = "gate"
 """The key that all rows share."""
@@ -58,7 +58,7 @@ class Gate(StatefulProcessor):
         for cell in cells:
             yield pd.DataFrame({CELL: [cell]} | dict.fromkeys(names))
         yield pd.DataFrame({CELL: [None]} | {name: [value] for name, value in sums.items()})
-        settle_in("gate")
+        spare_from_collection("gate")
 
     def close(self) -> None:
         """Nothing is open."""

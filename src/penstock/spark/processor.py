@@ -19,7 +19,7 @@ from penstock.spark.metrics import counted
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
-from penstock.spark.worker import settle_in
+from penstock.spark.worker import spare_from_collection
 
 _CELL_ROWS = 100_000  # joined rows that travel as one value
 _SLICE = 200_000  # rows of a batch query that are played at a time
@@ -54,7 +54,7 @@ class JoinProcessor(StatefulProcessor):
         yield from _answer(self.plan, result, nulls, shard.n_null)  # Java unpacks it while this goes on
         self._record(query, batch, number, result)
         vault.save(shard, result, clocks, nearby)
-        settle_in("play")
+        spare_from_collection("play")
 
     def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
         """A batch query: its cells come in the order of their first times, so what is before the next cell's can be played."""

@@ -67,11 +67,11 @@ def _text(value: Any) -> str:
     return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
 
 
-class _Letter(JStreamingQueryListener):
+class _JsonCallback(JStreamingQueryListener):
     """Hands progress to a listener as one text. PySpark asks Java for every number in turn, which takes a tenth of a second per batch."""
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
-        """Read the letter."""
+        """Pass it on."""
         self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": json.loads(jevent.progress().json())}))
 
 
@@ -84,7 +84,7 @@ class _Watch(StreamingQueryListener):
     @cached_property
     def _jlistener(self) -> Any:
         java: Any = SparkContext._jvm
-        return java.PythonStreamingQueryListenerWrapper(_Letter(self))
+        return java.PythonStreamingQueryListenerWrapper(_JsonCallback(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Nothing is to be said."""

@@ -7,7 +7,7 @@ from functools import cache
 
 
 @cache
-def settle_in(work: str) -> None:
+def spare_from_collection(work: str) -> None:
     """Once per process and kind of work: what is loaded by now stays, and is no longer searched for garbage.
 
     Spark's workers collect all garbage after every task. With the modules and compiled loops of a join loaded that took a tenth of a
