@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import oracle
 import penstock as ps
 from oracle import Row
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
+from penstock.core.rounding import rounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.sketch import Sketch
 from strategies import COMPILED, EVERYTHING, Case, later, opened
@@ -389,3 +392,11 @@ def test_a_half_life_must_be_given_where_no_window_suggests_one(stats, window):
 def test_a_half_life_is_a_positive_number(half_life):
     with pytest.raises(ps.PenstockError, match="half_life must be a positive number, got"):
         noted(trace_of(random_rows(3, 10)), stats="decayed", half_life=half_life)
+
+
+@given(st.floats(2.0**-1000, 1e300) | st.integers(1, 2**53).map(float) | st.integers(0, 2**42).map(lambda x: 2.0**42 + x + 0.5))
+def test_rounding_in_bits_is_rounding_of_the_number(x):
+    assert rounded(x) == oracle.rounded(x)
+    assert rounded(-x) == -rounded(x)
+    assert rounded(0.0) == 0.0
+    assert rounded(math.inf) == math.inf

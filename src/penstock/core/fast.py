@@ -12,6 +12,7 @@ from penstock.core.allocate import allocate, in_one_block, pattern_bands
 from penstock.core.batch import Batch, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.columns import Columns
+from penstock.core.compiled import kernel
 from penstock.core.engine import Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots
@@ -27,6 +28,7 @@ from penstock.core.window import DEAD, NEVER, expiries
 
 _FEW = 1024  # bands
 TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
+_LOG = 1 << 20  # rows for which logs have room from the start
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -152,7 +154,7 @@ class FastEngine:
         if "band" in state:
             state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
         state["lane.seen"] = seen
-        state["lane.ceiling"] = np.array([max(expiry[stream == number], default=-NEVER) for number in range(len(seen))])
+        state["lane.ceiling"] = np.array([expiry[stream == number].max(initial=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
         size = max(64, len(stream))
         self.arrays, self.memory = from_columns(
@@ -204,7 +206,8 @@ class FastEngine:
     def _open_logs(self, rows: int) -> Logs:
         n, keep = self.problem.n_streams, self.keep
         kept = [(keep.outputs, n + 1), (keep.sheds, 2), (keep.expired, 2), (keep.retained, 2), (keep.series, n + 1)]
-        logs = [np.empty((max(256, rows // 4), width if wanted else 0), dtype=np.int64) for wanted, width in kept]
+        length = max(256, min(rows, _LOG) + int(self.memory.live))  # what is not written to takes no memory
+        logs = [np.empty((length, width if wanted else 0), dtype=np.int64) for wanted, width in kept]
         return Logs(*logs, *(np.zeros(5, dtype=np.int64) for _ in range(2)))
 
     def _columns(self, batch: Batch) -> Columns:
@@ -282,8 +285,17 @@ def _plain(array: Any) -> Any:
 
 
 def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
-    """Whether expiries never fall along the rows of each stream."""
-    return all((np.diff(np.concatenate([[ceiling], expiry[stream == number]])) >= 0).all() for number, ceiling in enumerate(ceilings))
+    """Whether expiries never fall along the rows of each stream, from these ceilings on."""
+    return _climb(_plain(expiry), _plain(stream.astype(np.int64, copy=False)), ceilings.copy())
+
+
+@kernel
+def _climb(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
+    for row in range(len(expiry)):
+        if expiry[row] < ceilings[stream[row]]:
+            return False
+        ceilings[stream[row]] = expiry[row]
+    return True
 
 
 def _with_room(logs: Logs) -> Logs:

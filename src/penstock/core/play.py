@@ -88,7 +88,8 @@ def play(
             break
         for log in range(len(lengths)):
             needed[log] = lengths[log] + memory.live + size
-        if keep_outputs:
+        needed[0] = lengths[0] + size * (memory.live + size)
+        if keep_outputs and (streams > 2 or len(outputs) < needed[0]):  # look closer
             needed[0] = lengths[0] + _most_outputs(memory, batch.stream, batch.key, position, end)
         if (
             (keep_outputs and len(outputs) < needed[0])

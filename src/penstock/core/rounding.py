@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from penstock.core.compiled import kernel
@@ -11,6 +9,9 @@ from penstock.core.trace import Floats
 
 BITS = 42
 """Significant bits that are kept."""
+_DROPPED = 53 - BITS
+_REST = (1 << _DROPPED) - 1
+_BELOW_HALF = _REST >> 1
 _VANISHED = 2.0**-1000
 
 
@@ -21,10 +22,9 @@ def rounded(x: float) -> float:
     >>> rounded(0.1 + 0.2) == rounded(0.3), 0.1 + 0.2 == 0.3
     (True, False)
     """
-    if x == 0.0:
-        return 0.0
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(np.rint(math.ldexp(mantissa, BITS)), exponent - BITS)
+    bits = np.float64(x).view(np.int64)
+    even = (bits >> _DROPPED) & 1  # of two that are equally near, the one that ends in 0
+    return np.int64((bits + _BELOW_HALF + even) & ~_REST).view(np.float64)
 
 
 def aged(sums: Floats, half_lives: int, least: float = _VANISHED) -> Floats:

@@ -84,7 +84,7 @@ class Decayed(Source):
         steps = self.forward.move(batch.time[begin])
         if steps:
             self.sums = aged(self.sums, steps, FORGOTTEN)
-            self._resize(_size(int(np.count_nonzero((self.known >= 0) & (self.sums > 0).any(axis=1)))))
+            self._resize(_size(_forget_vanished(self.known, self.sums)))
         return steps
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
@@ -170,16 +170,15 @@ class Decayed(Source):
         return out
 
     def _resize(self, size: int) -> None:
-        """Rebuild the hash table, without the sums that have vanished."""
+        """Move to a hash table of another size."""
         known, sums = self.known, self.sums
         self.known = np.full(size, -1, dtype=np.int64)
         self.sums = np.zeros((size, self.problem.n_streams))
-        live = np.flatnonzero((known >= 0) & (sums > 0).any(axis=1))
-        _rehash(self.known, self.sums, known[live], sums[live])
+        _rehash(self.known, self.sums, known, sums)
 
     def snapshot(self) -> dict[str, Any]:
         """Counts by key; in stepwise runs the weighed arrivals."""
-        live = self.known >= 0
+        live = np.flatnonzero(self.known >= 0)
         state = {"key": self.known[live], "sums": self.sums[live]} | self.forward.snapshot()
         for columns in self.history:
             state |= {f"history.{number}": column for number, column in enumerate(columns)}
@@ -225,9 +224,24 @@ def _reprice(known: Ints, sums: Floats, key: Ints, stream: Ints, out: Floats) ->
 @routine
 def _rehash(known: Ints, sums: Floats, keys: Ints, old: Floats) -> None:
     for number in range(len(keys)):
-        at = _find(known, keys[number])
-        known[at] = keys[number]
-        sums[at] = old[number]
+        if keys[number] >= 0:
+            at = _find(known, keys[number])
+            known[at] = keys[number]
+            sums[at] = old[number]
+
+
+@kernel
+def _forget_vanished(known: Ints, sums: Floats) -> int:
+    """Take the keys whose sums are all 0 out of a table that is to be built anew; how many are left."""
+    left = 0
+    for at in range(len(known)):
+        largest = 0.0
+        for stream in range(sums.shape[1]):
+            largest = max(largest, sums[at, stream])
+        if largest == 0.0:
+            known[at] = -1
+        left += known[at] >= 0
+    return left
 
 
 @kernel
@@ -243,6 +257,7 @@ def _count(known: Ints, sums: Floats, stream: Ints, time: Ints, key: Ints, weigh
             end += 1
         if 2 * (filled + end - position) > len(known):
             return position
+        at = -1
         for row in range(position, end):
             if key[row] >= 0:
                 at = _find(known, key[row])
@@ -252,7 +267,8 @@ def _count(known: Ints, sums: Floats, stream: Ints, time: Ints, key: Ints, weigh
                 sums[at, stream[row]] += weight[row]
         for row in range(position, end):
             if key[row] >= 0:
-                at = _find(known, key[row])
+                if known[at] != key[row]:
+                    at = _find(known, key[row])
                 for i in range(sums.shape[1]):
                     rates[row, i] = rounded(sums[at, i])
         position = end
