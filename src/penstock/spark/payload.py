@@ -37,21 +37,12 @@ class Block:
         """All of them alive."""
         return cls(stream, rows, table, np.ones(len(rows), dtype=bool), len(rows))
 
-    def find(self, rows: Ints) -> Ints:
-        """Where these rows are in the block; of those that are not here, -1."""
-        first, last = int(self.rows[0]), int(self.rows[-1])
-        if last - first < _SPREAD * len(rows):  # a table of places is made faster than so many searches
-            place = np.full(last - first + 1, -1, dtype=np.int64)
-            place[self.rows - first] = np.arange(len(self.rows))
-            inside = (rows >= first) & (rows <= last)
-            return np.where(inside, place[np.where(inside, rows - first, 0)], -1)
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[at] == rows, at, -1)
-
     def without(self, dead: Ints) -> int:
-        """Mark those of these rows that are here as dead; how many there were."""
-        at = self.find(dead)
-        at = at[at >= 0]
+        """Mark those of these rows, which rise, that are here as dead; how many there were."""
+        low, high = np.searchsorted(dead, [self.rows[0], self.rows[-1] + 1])
+        if low == high:
+            return 0
+        at = _common(self.rows, dead[low:high])
         self.alive[at] = False
         self.n_alive -= len(at)
         return len(at)
@@ -85,6 +76,35 @@ class Block:
         return cls.of(stream, np.asarray(table["row"]), table.drop_columns("row").replace_schema_metadata(None))
 
 
+def _places(held: Ints, wanted: Ints) -> Ints:
+    """Where each wanted row is among those held, which rise; all of them are there.
+
+    >>> _places(np.array([3, 5, 9]), np.array([9, 3, 9])).tolist()
+    [2, 0, 2]
+    """
+    first, span = held[0], int(held[-1] - held[0]) + 1
+    if span >= _SPREAD * len(wanted):
+        return np.searchsorted(held, wanted)
+    place = np.empty(span, dtype=np.int64)  # made faster than so many searches
+    place[held - first] = np.arange(len(held))
+    return place[wanted - first]
+
+
+def _common(rows: Ints, others: Ints) -> Ints:
+    """Where those of the rows are that are among the others, which are between the first row and the last; both rise.
+
+    >>> _common(np.array([3, 5, 9]), np.array([4, 5, 7])).tolist()
+    [1]
+    """
+    first, span = rows[0], int(rows[-1] - rows[0]) + 1
+    if span >= _SPREAD * len(others):
+        at = np.searchsorted(rows, others)
+        return at[rows[at] == others]
+    marked = np.zeros(span, dtype=bool)
+    marked[others - first] = True
+    return np.flatnonzero(marked[rows - first])
+
+
 class Payload:
     """The blocks of a shard, by number; those of the present batch wait in `new`."""
 
@@ -103,26 +123,20 @@ class Payload:
     def fetch(self, stream: int, rows: Ints, columns: list[str]) -> pa.Table:
         """The columns of these rows, in this order."""
         mine = [block for block in (*self.blocks.values(), *self.new) if block.stream == stream]
-        starts = np.array([block.rows[0] for block in mine])
-        which = np.searchsorted(starts, rows, side="right") - 1
-        touched = np.unique(which)
-        begin, at = 0, np.empty(len(rows), dtype=np.int64)
-        for number in touched:
-            here = which == number if len(touched) > 1 else slice(None)
-            at[here] = begin + mine[number].find(rows[here])
-            begin += len(mine[number].rows)
-        table = pa.concat_tables([mine[number].table.select(columns) for number in touched])
-        if begin <= _WHOLE * len(rows):
+        which = np.searchsorted([block.rows[0] for block in mine], rows, side="right") - 1
+        touched = [mine[number] for number in np.flatnonzero(np.bincount(which))]
+        held = np.concatenate([block.rows for block in touched])
+        table = pa.concat_tables([block.table.select(columns) for block in touched])
+        if len(held) <= _WHOLE * len(rows):
             table = table.combine_chunks()
-        return table.take(pa.array(at))
+        return table.take(pa.array(_places(held, rows)))
 
     def close(self, departed: Ints, limit: int | None = None) -> Changes:
         """End a batch: these rows have left. With `limit`, rewrite blocks until all bytes fit it."""
-        departed = np.sort(departed)
+        departed = np.sort(departed, kind="stable")  # of those that leave together, most are in order
         changes: Changes = {}
         for number, block in list(self.blocks.items()):
-            low, high = np.searchsorted(departed, [block.rows[0], block.rows[-1] + 1])
-            if low < high and block.without(departed[low:high]):
+            if block.without(departed):
                 if not block.n_alive:
                     del self.blocks[number]
                     changes[number] = None

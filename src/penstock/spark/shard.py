@@ -155,9 +155,10 @@ class Shard:
         time = np.concatenate([np.empty(0, np.int64), *(ticks(part[self.plan.times[n]]) for n, part in zip(streams, parts, strict=True))])
         stream = np.repeat(np.array(streams, dtype=np.int64), sizes)
         order = np.argsort(time, kind="stable")
-        tie = (np.diff(time[order]) == 0) & (np.diff(stream[order]) == 0)
-        if tie.any():
+        rises, along = time[order], stream[order]
+        if ((rises[1:] == rises[:-1]) & (along[1:] == along[:-1])).any():
             order = np.lexsort((np.concatenate([ranks(part) for part in parts]), stream, time))
+            along = stream[order]
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         found = self._compared(parts, streams, place) if self.plan.sent and parts else {}
@@ -170,7 +171,7 @@ class Shard:
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
         rest = {name: column[order] for name, column in found.items()}
-        return Batch(stream[order], time[order], importance=importance, size=size, **rest), places
+        return Batch(along, rises, importance=importance, size=size, **rest), places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
         """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
@@ -189,8 +190,8 @@ class Shard:
 
     def _take_in(self, stream: int, table: pa.Table, rows: Ints) -> None:
         """Hold the payload of new rows, by row."""
-        if len(rows) > 1 and (np.diff(rows) < 0).any():
-            order = np.argsort(rows)
+        if (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows, kind="stable")  # each task sent its rows in order: a few runs to merge
             rows, table = rows[order], table.take(pa.array(order))
         kept = [*self.plan.payload[stream], *([IMPORTANCE] if self.plan.has_importance else [])]
         keys = [f"key{number}" for number in range(self.plan.keys)]

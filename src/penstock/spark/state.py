@@ -34,6 +34,7 @@ HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_
 CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
 _CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
+_ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
@@ -110,10 +111,11 @@ class Vault:
     def __init__(self, plan: Plan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
         self.plan, self.number = plan, number
         self.get_head, self.set_head, self.cells = get_head, set_head, cells
+        self.head: Any = None  # as it was read
 
     def open(self, nearby: Path | None) -> Shard:
         """The shard as it was after the last committed batch, under the settings of now."""
-        head = self.get_head()
+        head = self.head = self.get_head()
         if head is None:
             return Shard(self.plan, self.number)
         was, now = json.loads(head[1]), settings(self.plan)
@@ -142,16 +144,17 @@ class Vault:
         return shard
 
     def save(self, shard: Shard, result: Result, clocks: Ints, nearby: Path | None) -> None:
-        """Write what a batch has changed."""
-        head = self.get_head()
+        """Write what a batch has changed since `open`."""
+        head = self.head
         _, _, n_snapshot, first_log, next_log, log_bytes = (head or ("", "", 0, 0, 0, 0))[:6]
         for kind, changes in result.changes.items():
             for number, cell in changes.items():
                 self._put(kind, number, cell)
-        entry = _log_entry(shard, result, clocks)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
-        fits = len(entry) <= _CHUNK and log_bytes + len(entry) <= max(_LEAST, _TUPLE * held)
-        if fits and isinstance(shard.engine, FastEngine) and (head is None or json.loads(head[1]) == settings(shard.plan)):
+        room = min(_CHUNK, max(_LEAST, _TUPLE * held) - log_bytes)
+        alike = isinstance(shard.engine, FastEngine) and (head is None or json.loads(head[1]) == settings(shard.plan))
+        entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
+        if entry and len(entry) <= room:
             self._put("log", next_log, entry)
             next_log, log_bytes = next_log + 1, log_bytes + len(entry)
         else:

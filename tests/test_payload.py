@@ -1,0 +1,75 @@
+"""The payload of a shard against a plain dictionary of its rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.payload import Payload
+
+STREAMS = 2
+
+
+@st.composite
+def histories(draw):
+    """Batches of new rows (their gaps, and the stream of each), and for each batch a seed for who is asked for and who leaves."""
+    gap = draw(st.sampled_from([1, 3, 10_000]))
+    rows = st.lists(st.tuples(st.integers(1, gap), st.integers(0, STREAMS - 1)), max_size=40)
+    return draw(st.lists(st.tuples(rows, st.integers(0, 2**32), st.floats(0, 1)), min_size=1, max_size=6))
+
+
+def texts(rows):
+    """What is known of these rows, longer for some than for others."""
+    return [f"row {row}" * (row % 3) for row in rows]
+
+
+def everyone(alive):
+    """All rows of all streams."""
+    return np.array([row for rows in alive.values() for row in rows], dtype=np.int64)
+
+
+@given(histories())
+def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history):
+    payload, alive, written, next_row = Payload(), {stream: [] for stream in range(STREAMS)}, {}, 0
+    for steps, seed, share in history:
+        rng = np.random.default_rng(seed)
+        for stream in range(STREAMS):
+            own = [next_row + sum(gap for gap, _ in steps[: at + 1]) for at, (_, of) in enumerate(steps) if of == stream]
+            payload.add(stream, np.array(own, dtype=np.int64), pa.table({"text": texts(own)}))
+            alive[stream] += own
+        next_row += sum(gap for gap, _ in steps)
+        for stream, rows in alive.items():
+            if rows:
+                asked = rng.choice(rows, size=rng.integers(1, 2 * len(rows) + 1))
+                assert payload.fetch(stream, asked, ["text"])["text"].to_pylist() == texts(asked)
+        known = everyone(alive)
+        left = rng.permutation(known[rng.random(len(known)) < share])
+        for number, cell in payload.close(left).items():
+            written |= {number: cell}
+        gone = set(left.tolist())
+        alive = {stream: [row for row in rows if row not in gone] for stream, rows in alive.items()}
+        held = {stream: [] for stream in range(STREAMS)}
+        for block in payload.blocks.values():
+            held[block.stream] += block.rows[block.alive].tolist()
+            assert block.n_alive == np.count_nonzero(block.alive)
+            assert 2 * block.n_alive >= len(block.rows)
+        assert held == alive
+    again = Payload()
+    again.restore({number: cell for number, cell in written.items() if cell is not None}, everyone(alive))
+    for stream, rows in alive.items():
+        if rows:
+            assert again.fetch(stream, np.array(rows), ["text"])["text"].to_pylist() == texts(rows)
+
+
+@pytest.mark.parametrize("limit", [0, 400, 10_000])
+def test_blocks_are_rewritten_until_they_fit(limit):
+    payload = Payload()
+    payload.add(0, np.arange(100), pa.table({"text": texts(range(100))}))
+    payload.close(np.empty(0, np.int64))
+    before = payload.n_bytes
+    changes = payload.close(np.arange(0, 40), limit)
+    assert (payload.n_bytes < before) == (before > limit) == bool(changes)
+    assert payload.fetch(0, np.arange(40, 100), ["text"])["text"].to_pylist() == texts(range(40, 100))
