@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.spark.metrics import BOTH, RESULTS, Z, counted, metrics
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -132,3 +134,37 @@ def test_joined_rows_can_be_watermarked_and_aggregated(spark, tmp_path):
     query.outputMode("complete").trigger(availableNow=True).start().awaitTermination()
     exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v")
     assert bag(spark.table("counted")) == bag(exact.groupBy(F.window("l_ts", "30 seconds")).count())
+
+
+SHARES = {
+    "nothing to make": [{}],
+    "nothing lost": [{"n_output": 7, "value": 9.5}, {"n_output": 1, "value": 0.5}],
+    "all lost": [{"lost": 3, "lost_value": 4.5}],
+    "counted": [{"n_output": 30, "lost": 10, "value": 12.0, "lost_value": 4.0}, {"n_output": 10, "lost": 2, "value": 1.0}],
+    "estimated": [{"n_output": 90, "lost": 10.4, "variance": 9.0, "estimated": 1}, {"lost": 2, "value_variance": 4.0, "lost_value": 8.0}],
+    "surely little": [{"n_output": 50, "lost": 1.5, "variance": 400.0, "estimated": 1}],
+    "nobody knows": [{"n_output": 50, "lost": 5, "variance": math.inf, "value_variance": math.inf, "estimated": 1}, {"value": 1.0}],
+}
+
+
+@pytest.mark.parametrize("shards", SHARES.values(), ids=list(SHARES))
+def test_metrics_are_those_of_all_shards_together(spark, shards):
+    """Against sums in plain Python; cells of joined rows stand between the counts and count for nothing."""
+    names = counted(2)
+    rows = [(None, [float(shard.get(name, shard.get(name.removeprefix("total_"), 0.0))) for name in names]) for shard in shards]
+    told = spark.createDataFrame([(bytearray(b"cell"), None), *rows], RESULTS).agg(*metrics(("l", "r"), 0.5)).first().asDict()
+    sums = {name: sum(shard.get(name, 0.0) for shard in shards) for name in BOTH}
+    for prefix in ("", "total_"):
+        for kind, made, lost, variance in (
+            ("recall", sums["n_output"], sums["lost"], sums["variance"]),
+            ("value_recall", sums["value"], sums["lost_value"], sums["value_variance"]),
+        ):
+            spread = Z * math.sqrt(variance)
+            for bound, less in (("", lost), ("_low", lost + spread), ("_high", max(0.0, lost - spread))):
+                share = made / (made + less) if made + less > 0 else 1.0
+                assert told[f"{prefix}{kind}{bound}"] == pytest.approx(share), (prefix, kind, bound)
+        assert told[f"{prefix}n_output"] == sums["n_output"]
+        assert told[f"{prefix}lost"] == round(sums["lost"])
+        assert told[f"{prefix}lost_is_exact"] == (not any(shard.get("estimated") for shard in shards))
+    assert told["min_recall"] == 0.5
+    assert told["memory_l"] == told["retained_rows"] == 0

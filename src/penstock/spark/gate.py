@@ -19,12 +19,14 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
 from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
-from penstock.spark.metrics import counted, recall_of
+from penstock.spark.metrics import COUNTS, counted, recall_of
 from penstock.spark.shard import LOST, VALUE
 from penstock.spark.worker import spare_from_collection
 
 GATE = "gate"
 """The key that all rows share."""
+BESIDE = "__counts"
+"""The name of the counts where they stand beside columns of the user."""
 _JUDGED = ("n_output", "value", "lost", "lost_value")
 """What changes with a condition."""
 
@@ -42,13 +44,13 @@ class Gate(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Let a batch pass."""
         names = counted(self.streams)
-        sums = dict.fromkeys(names, 0.0)
         cells: list[bytes] = []
+        counts = [np.zeros(len(names))]
         for frame in rows:
             cells += [cell for cell in frame[CELL] if cell is not None]
-            for name in names:
-                column = frame[name].astype(float).fillna(0.0)
-                sums[name] = max(sums[name], float(column.max())) if name.endswith("estimated") else sums[name] + float(column.sum())
+            counts += [np.asarray(own, dtype=np.float64) for own in frame[COUNTS] if own is not None]
+        columns = dict(zip(names, np.stack(counts).T, strict=True))
+        sums = {name: float(column.max() if name.endswith("estimated") else column.sum()) for name, column in columns.items()}
         state = self.totals.get() if self.totals.exists() else None
         before = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state[0])
         after = {name: before[name] + sums[name] for name in _JUDGED}
@@ -56,22 +58,23 @@ class Gate(StatefulProcessor):
         sums |= {f"total_{name}": value for name, value in after.items()}
         _check(sums, self.least)
         for cell in cells:
-            yield pd.DataFrame({CELL: [cell]} | dict.fromkeys(names))
-        yield pd.DataFrame({CELL: [None]} | {name: [value] for name, value in sums.items()})
+            yield pd.DataFrame({CELL: [cell], COUNTS: [None]})
+        yield pd.DataFrame({CELL: [None], COUNTS: [[sums[name] for name in names]]})
         spare_from_collection("gate")
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def guard(least: float) -> Callable[[Batches], Batches]:
+def guard(least: float, streams: int) -> Callable[[Batches], Batches]:
     """For `mapInArrow` over the results of all shards: let them pass, unless the batch lost too much."""
+    names = counted(streams)
 
     def let_pass(batches: Batches) -> Batches:
         sums = {"n_output": 0.0, "lost": 0.0}
         for batch in batches:
             for name in sums:
-                sums[name] += pc.sum(batch.column(name)).as_py() or 0.0
+                sums[name] += pc.sum(pc.list_element(batch.column(COUNTS), names.index(name))).as_py() or 0.0
             yield batch
         _check(sums, least)
 
@@ -87,43 +90,38 @@ def _check(sums: dict[str, float], least: float | None) -> None:
         )
 
 
-def opened(schema: pa.Schema, streams: int) -> Callable[[Batches], Batches]:
-    """For `mapInArrow`: cells to rows of `schema`, followed by the columns of the counts, which have rows of their own."""
-    names = counted(streams)
-    whole = pa.schema([*schema, *(pa.field(beside(name), pa.float64()) for name in names)])
+def opened(schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """For `mapInArrow`: cells to rows of `schema`, followed by a column of counts, which have rows of their own."""
+    whole = pa.schema([*schema, (BESIDE, pa.list_(pa.float64()))])
 
     def open_up(batches: Batches) -> Batches:
         for batch in batches:
             for at, cell in enumerate(batch.column(CELL)):
                 if cell.is_valid:
                     table = from_cell(cell.as_buffer()).cast(schema)
-                    columns = [*table.columns, *(pa.nulls(table.num_rows, pa.float64()) for _ in names)]
+                    columns = [*table.columns, pa.nulls(table.num_rows, whole.field(BESIDE).type)]
                     yield from pa.table(columns, schema=whole).to_batches()
                 else:
-                    own = [batch.column(name).slice(at, 1) for name in names]
-                    yield pa.record_batch([*(pa.nulls(1, field.type) for field in schema), *own], schema=whole)
+                    own = batch.column(COUNTS).slice(at, 1)
+                    yield pa.record_batch([*(pa.nulls(1, field.type) for field in schema), own], schema=whole)
 
     return open_up
-
-
-def beside(name: str) -> str:
-    """The name of a count where it stands beside columns of the user."""
-    return f"__count_{name}"
 
 
 def closed(schema: pa.Schema, streams: int, weighed: bool) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows that a condition has passed, back to cells, with the counts of what was made and what was lost."""
     names = counted(streams)
-    whole = pa.schema([(CELL, pa.binary()), *((name, pa.float64()) for name in names)])
+    whole = pa.schema([(CELL, pa.binary()), (COUNTS, pa.list_(pa.float64()))])
     kept = [name for name in schema.names if name != LOST]
 
     def close_up(batches: Batches) -> Batches:
         for batch in batches:
-            table = pa.Table.from_batches([batch]).rename_columns([*schema.names, *(beside(name) for name in names)])
+            table = pa.Table.from_batches([batch]).rename_columns([*schema.names, BESIDE])
             counts = table.filter(table[LOST].is_null())
             rows = table.filter(table[LOST].is_valid())
-            for row in counts.to_pylist():
-                yield pa.record_batch([[None], *([0.0 if name in _JUDGED else row[beside(name)]] for name in names)], schema=whole)
+            for row in counts[BESIDE].to_pylist():
+                own = [0.0 if name in _JUDGED else count for name, count in zip(names, row, strict=True)]
+                yield pa.record_batch([[None], [own]], schema=whole)
             if rows.num_rows:
                 weight = np.asarray(rows[LOST])
                 value = np.asarray(rows[VALUE]) if weighed else np.ones(len(weight))
@@ -135,6 +133,6 @@ def closed(schema: pa.Schema, streams: int, weighed: bool) -> Callable[[Batches]
                     "lost_value": (weight * value).sum(),
                 }
                 cell = to_cell(rows.filter(pa.array(made)).select(kept))
-                yield pa.record_batch([[cell], *([float(judged.get(name, 0.0))] for name in names)], schema=whole)
+                yield pa.record_batch([[cell], [[float(judged.get(name, 0.0)) for name in names]]], schema=whole)
 
     return close_up

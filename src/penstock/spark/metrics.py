@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.spark.blocks import CELL
 
+COUNTS = "counts"
 COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_null")
 LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated")
 BOTH = (*COUNTED, *LOSSES)
@@ -24,41 +25,42 @@ def counted(streams: int) -> tuple[str, ...]:
     return (*BOTH, *(f"total_{name}" for name in BOTH), *held)
 
 
-def counts_schema(streams: int) -> str:
-    """The rows of the operator: a cell of joined rows, or counts."""
-    return f"{CELL} binary, " + ", ".join(f"{name} double" for name in counted(streams))
+RESULTS = f"{CELL} binary, {COUNTS} array<double>"
+"""The rows of the operator: a cell of joined rows, or what a shard has counted, in the order of `counted`."""
 
 
 def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
     """The aggregates of `DataFrame.observe`; with the recall that batches must reach, where there is one."""
-    out = [column.alias(prefix + name) for prefix in ("", "total_") for name, column in _of(prefix).items()]
-    out += [F.sum("retained_rows").cast("bigint").alias("retained_rows"), F.sum("retained_bytes").cast("bigint").alias("retained_bytes")]
-    out += [] if least is None else [F.max(F.lit(least)).alias(MIN_RECALL)]
-    return out + [F.sum(f"held_{number}").cast("bigint").alias(f"memory_{name}") for number, name in enumerate(streams)]
+    count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
+    out = {prefix + name: column for prefix in ("", "total_") for name, column in _of(prefix, count).items()}
+    out |= {name: F.sum(count[name]).cast("bigint") for name in ("retained_rows", "retained_bytes")}
+    out |= {} if least is None else {MIN_RECALL: F.max(F.lit(least))}
+    out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
+    return [column.alias(name) for name, column in out.items()]
 
 
-def _of(prefix: str) -> dict[str, Column]:
-    total = {name: F.coalesce(F.sum(prefix + name), F.lit(0.0)) for name in BOTH}
-    spread, value_spread = (F.sqrt(total[name]) * Z for name in ("variance", "value_variance"))
-    made, lost, value, lost_value = (total[name] for name in ("n_output", "lost", "value", "lost_value"))
+def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
+    """The metrics of a batch or of the life of the query. Spark computes every aggregate that is named here, however often it is."""
+    own = {name: count[prefix + name] for name in BOTH}
+    total = {name: F.coalesce(F.sum(column), F.lit(0.0)) for name, column in own.items()}
+    recall = _shares(own["n_output"], own["lost"], own["variance"])
+    value_recall = _shares(own["value"], own["lost_value"], own["value_variance"])
     return {
         **{name: total[name].cast("bigint") for name in COUNTED if name != "value"},
-        "value": value,
-        "lost": F.round(lost).cast("bigint"),
-        "lost_is_exact": F.coalesce(F.max(prefix + "estimated"), F.lit(0.0)) == 0,
-        "recall": _share(made, lost),
-        "recall_low": _share(made, lost + spread),
-        "recall_high": _share(made, F.greatest(lost - spread, F.lit(0.0))),
-        "lost_value": lost_value,
-        "value_recall": _share(value, lost_value),
-        "value_recall_low": _share(value, lost_value + value_spread),
-        "value_recall_high": _share(value, F.greatest(lost_value - value_spread, F.lit(0.0))),
+        "value": total["value"],
+        "lost": F.round(total["lost"]).cast("bigint"),
+        "lost_is_exact": F.coalesce(F.max(own["estimated"]), F.lit(0.0)) == 0,
+        **{f"recall{bound}": column for bound, column in recall.items()},
+        "lost_value": total["lost_value"],
+        **{f"value_recall{bound}": column for bound, column in value_recall.items()},
     }
 
 
-def _share(made: Column, lost: Column) -> Column:
-    """What was made of what there was to make; all of it where that is nothing."""
-    return F.when(made + lost <= 0, F.lit(1.0)).otherwise(made / (made + lost))
+def _shares(made: Column, lost: Column, variance: Column) -> dict[str, Column]:
+    """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make."""
+    some, every, spread = F.sum(made), F.sum(made + lost), F.sqrt(F.sum(variance)) * Z
+    bounds = {"": every, "_low": every + spread, "_high": F.greatest(every - spread, some)}
+    return {bound: F.coalesce(F.try_divide(some, of), F.lit(1.0)) for bound, of in bounds.items()}
 
 
 def recall_of(counts: dict[str, Any]) -> float:

@@ -17,9 +17,9 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
-from penstock.spark.gate import GATE, Gate, beside, closed, guard, opened
+from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.inputs import Stream, quoted, stream
-from penstock.spark.metrics import counted, counts_schema, metrics
+from penstock.spark.metrics import RESULTS, metrics
 from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
@@ -94,13 +94,12 @@ def _assembled(made: Made) -> DataFrame:
         _set_up(made.spark)
         watch(made.spark, least if made.action == "warn" else None)
     played = _packed(made.frames, np.array(plan.shards), plan.times, streaming).groupBy(SHARD)
-    rows = counts_schema(len(plan.streams))
-    results = played.transformWithStateInPandas(JoinProcessor(plan), rows, "Append", "None")
+    results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
     elif must is not None:
-        results = results.repartition(1).mapInArrow(guard(must), rows)
+        results = results.repartition(1).mapInArrow(guard(must, len(plan.streams)), RESULTS)
     observed = results.observe(plan.name, *metrics(plan.streams, least))
     return observed.mapInArrow(unpacker(arrow_schema(schema)), schema)
 
@@ -143,13 +142,12 @@ def _nameless(frame: DataFrame) -> DataFrame:
 
 def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
     """The results without what a condition refuses, through a gate that counts them."""
-    streams, rows = len(plan.streams), counts_schema(len(plan.streams))
-    counts = [LOST, *(beside(name) for name in counted(streams))]
-    wide = T.StructType([*schema, *(T.StructField(name, T.DoubleType()) for name in counts)])
-    open_rows = made.mapInArrow(opened(plan.schema, streams), wide)
+    streams = len(plan.streams)
+    wide = T.StructType([*schema, T.StructField(LOST, T.DoubleType()), T.StructField(BESIDE, T.ArrayType(T.DoubleType()))])
+    open_rows = made.mapInArrow(opened(plan.schema), wide)
     judged = open_rows.where(F.col(LOST).isNull() | F.expr(str(plan.condition)))
-    cells = _nameless(judged).mapInArrow(closed(plan.schema, streams, plan.has_importance), rows).withColumn(GATE, F.lit(0))
-    return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), rows, "Append", "None")
+    cells = _nameless(judged).mapInArrow(closed(plan.schema, streams, plan.has_importance), RESULTS).withColumn(GATE, F.lit(0))
+    return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), RESULTS, "Append", "None")
 
 
 __all__ = ["Stream", "join", "stream"]

@@ -15,7 +15,7 @@ from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cell
 from penstock.spark.ledger import Ledger
-from penstock.spark.metrics import counted
+from penstock.spark.metrics import COUNTS, counted
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
@@ -70,7 +70,7 @@ class JoinProcessor(StatefulProcessor):
             self._record(self.plan.run, batch, number, result)
             sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
-            yield from _cells(self.plan, result.joined)
+            yield from _cells(result.joined)
 
         for stream, clock, missing, first, cell in packed:
             clocks[stream] = max(clocks[stream], clock)
@@ -141,14 +141,14 @@ def _summed(name: str, before: float, now: float) -> float:
 
 
 def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.DataFrame]:
-    yield from _cells(plan, result.joined)
+    yield from _cells(result.joined)
     yield _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
 
 
-def _cells(plan: Plan, joined: pa.Table) -> Iterator[pd.DataFrame]:
+def _cells(joined: pa.Table) -> Iterator[pd.DataFrame]:
     for begin in range(0, joined.num_rows, _CELL_ROWS):
-        yield pd.DataFrame({CELL: [to_cell(joined.slice(begin, _CELL_ROWS))]} | dict.fromkeys(counted(len(plan.streams))))
+        yield pd.DataFrame({CELL: [to_cell(joined.slice(begin, _CELL_ROWS))], COUNTS: [None]})
 
 
 def _counts(plan: Plan, counts: dict[str, float]) -> pd.DataFrame:
-    return pd.DataFrame({CELL: [None]} | {name: [float(counts[name])] for name in counted(len(plan.streams))})
+    return pd.DataFrame({CELL: [None], COUNTS: [[float(counts[name]) for name in counted(len(plan.streams))]]})
