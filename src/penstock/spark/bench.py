@@ -87,6 +87,7 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
     total = warm_up + counted
     context: Any = spark.sparkContext
     java = context._jvm.java.lang.ProcessHandle.current().pid()
+    _forget_states(context._jvm)
     spent: list[float] = []
     ticks: dict[int, int] = {}
 
@@ -168,6 +169,12 @@ def _quiet_java() -> Iterator[Callable[[], str]]:
         finally:
             os.dup2(own, 2)
             os.close(own)
+
+
+def _forget_states(jvm: Any) -> None:
+    """Unload what Spark still holds of the states of queries that have ended: the next contender would pay for it with every collection."""
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+    jvm.java.lang.System.gc()
 
 
 @contextmanager
