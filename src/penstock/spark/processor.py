@@ -51,9 +51,9 @@ class JoinProcessor(StatefulProcessor):
         tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
         shard.n_null += nulls
         result = shard.play(tables, clocks)
-        yield from _answer(self.plan, result, nulls, shard.n_null)  # Java unpacks it while this goes on
         self._record(query, batch, number, result)
         vault.save(shard, result, clocks, nearby)
+        yield from _answer(self.plan, result, nulls, shard.n_null)
         spare_from_collection("play")
 
     def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
