@@ -31,8 +31,9 @@ def everyone(alive):
     return np.array([row for rows in alive.values() for row in rows], dtype=np.int64)
 
 
-@given(histories())
-def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history):
+@given(histories(), st.booleans())
+def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, again):
+    """Whether each row is told to have left once, or all that are not alive are told every time."""
     payload, alive, written, next_row = Payload(), {stream: [] for stream in range(STREAMS)}, {}, 0
     for steps, seed, share in history:
         rng = np.random.default_rng(seed)
@@ -47,7 +48,8 @@ def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history):
                 assert payload.fetch(stream, asked, ["text"])["text"].to_pylist() == texts(asked)
         known = everyone(alive)
         left = rng.permutation(known[rng.random(len(known)) < share])
-        for number, cell in payload.close(left).items():
+        dead = [block.rows[~block.alive] for block in payload.blocks.values() if again]
+        for number, cell in payload.close(np.concatenate([left, *dead])).items():
             written |= {number: cell}
         gone = set(left.tolist())
         alive = {stream: [row for row in rows if row not in gone] for stream, rows in alive.items()}
@@ -57,11 +59,11 @@ def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history):
             assert block.n_alive == np.count_nonzero(block.alive)
             assert 2 * block.n_alive >= len(block.rows)
         assert held == alive
-    again = Payload()
-    again.restore({number: cell for number, cell in written.items() if cell is not None}, everyone(alive))
+    rebuilt = Payload()
+    rebuilt.restore({number: cell for number, cell in written.items() if cell is not None}, everyone(alive))
     for stream, rows in alive.items():
         if rows:
-            assert again.fetch(stream, np.array(rows), ["text"])["text"].to_pylist() == texts(rows)
+            assert rebuilt.fetch(stream, np.array(rows), ["text"])["text"].to_pylist() == texts(rows)
 
 
 @pytest.mark.parametrize("limit", [0, 400, 10_000])

@@ -188,6 +188,29 @@ def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only
     assert expected.counts["total_lost"] > 0
 
 
+def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_path):
+    """Tuples of a batch are forgotten over several batches: what was made and what was lost are the exact join, column by column."""
+    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64()), ("__lost", pa.float64())])
+    options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed"}
+    judging = Plan(
+        ("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), condition="l_v < r_v", judged=(("l_v",), ("r_v",))
+    )
+    random, held, ample, pairs, exact = Random(7), Held(), Shard(plan(10_000, "prob")), Counter(), Counter()
+    for number in range(24):
+        tables = a_batch(random, number * 8, 8)
+        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
+        nearby = tmp_path if number % 3 else None
+        vault = held.vault(judging)
+        shard = vault.open(nearby)
+        result = shard.play(tables, clocks)
+        vault.save(shard, result, clocks, nearby)
+        pairs += Counter(zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True))
+        whole = ample.play(tables, clocks).joined
+        exact += Counter(zip(whole["l_v"].to_pylist(), whole["r_v"].to_pylist(), strict=True))
+    assert result.counts["total_lost"] > 100
+    assert pairs == exact
+
+
 @pytest.mark.parametrize("memory", (20, "20", np.int64(20), {"l": "10", "r": 10}, "l=10,r=10", "0:20,50:10"), ids=str)
 def test_a_budget_is_for_all_shards_together_however_it_is_told(memory):
     caps = [Budget.parse(part_of(memory, ("l", "r"), "variable", 2), ("l", "r")).caps for _ in "ab"]

@@ -38,11 +38,12 @@ class Block:
         return cls(stream, rows, table, np.ones(len(rows), dtype=bool), len(rows))
 
     def without(self, dead: Ints) -> int:
-        """Mark those of these rows, which rise, that are here as dead; how many there were."""
+        """Mark those of these rows, which rise, that are here as dead; how many were alive."""
         low, high = np.searchsorted(dead, [self.rows[0], self.rows[-1] + 1])
         if low == high:
             return 0
         at = _common(self.rows, dead[low:high])
+        at = at[self.alive[at]]
         self.alive[at] = False
         self.n_alive -= len(at)
         return len(at)
@@ -167,7 +168,8 @@ class Payload:
 
     def restore(self, cells: dict[int, Any], retained: Ints) -> None:
         """Go on with these blocks; only what is retained is alive."""
-        self.blocks = {number: Block.unpack(cell) for number, cell in sorted(cells.items())}
+        found = {number: Block.unpack(cell) for number, cell in sorted(cells.items())}
+        self.blocks = {number: block for number, block in found.items() if len(block.rows)}  # older code wrote empty ones
         self.next = 1 + max(self.blocks, default=-1)
         for block in self.blocks.values():
             block.alive = np.isin(block.rows, retained, assume_unique=True)

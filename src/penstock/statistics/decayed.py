@@ -84,7 +84,7 @@ class Decayed(Source):
         steps = self.forward.move(batch.time[begin])
         if steps:
             self.sums = aged(self.sums, steps, FORGOTTEN)
-            self._resize(_size(_forget_vanished(self.known, self.sums)))
+            self._resize(_size(int(_forget_vanished(self.known, self.sums))))
         return steps
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
