@@ -24,7 +24,7 @@ def rounded(x: float) -> float:
     """
     bits = np.float64(x).view(np.int64)
     even = (bits >> _DROPPED) & 1  # of two that are equally near, the one that ends in 0
-    return np.int64((bits + _BELOW_HALF + even) & ~_REST).view(np.float64)
+    return float(np.int64((bits + _BELOW_HALF + even) & ~_REST).view(np.float64))
 
 
 def aged(sums: Floats, half_lives: int, least: float = _VANISHED) -> Floats:
