@@ -49,8 +49,7 @@ def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, a
         known = everyone(alive)
         left = rng.permutation(known[rng.random(len(known)) < share])
         dead = [block.rows[~block.alive] for block in payload.blocks.values() if again]
-        for number, cell in payload.close(np.concatenate([left, *dead])).items():
-            written |= {number: cell}
+        written |= payload.close(np.concatenate([left, *dead]))
         gone = set(left.tolist())
         alive = {stream: [row for row in rows if row not in gone] for stream, rows in alive.items()}
         held = {stream: [] for stream in range(STREAMS)}

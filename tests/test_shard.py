@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
 from penstock.spark.plan import Plan, part_of
-from penstock.spark.shard import Shard
+from penstock.spark.shard import Result, Shard
 from penstock.spark.state import Vault
 from penstock.spark.weight import row_bytes
 
@@ -99,6 +100,19 @@ class Held:
     def vault(self, plan: Plan) -> Vault:
         return Vault(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
+    def play(self, plan: Plan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
+        """One batch, from the state and back into it."""
+        clocks, vault = clocks_of(tables), self.vault(plan)
+        shard = vault.open(nearby)
+        result = shard.play(tables, clocks)
+        vault.save(shard, result, clocks, nearby)
+        return shard, result
+
+
+def clocks_of(tables: list[pa.Table]) -> Any:
+    """How far each stream has come."""
+    return np.array([max(table["time"].to_pylist()) for table in tables])
+
 
 def a_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:
     tables = []
@@ -124,11 +138,7 @@ def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_restart(tmp
             arrivals += zip(
                 table["time"].to_pylist(), side * len(table), table[f"{side}_v"].to_pylist(), table["key0"].to_pylist(), strict=True
             )
-        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
-        vault = held.vault(plan(15, policy))
-        shard = vault.open(tmp_path if nearby else None)
-        result = shard.play(tables, clocks)
-        vault.save(shard, result, clocks, tmp_path if nearby else None)
+        shard, result = held.play(plan(15, policy), tables, tmp_path if nearby else None)
         made += zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True)
         assert result.counts["retained_rows"] <= 15
         assert sum(len(block.rows) for block in shard.payload.blocks.values()) <= 2 * 15 + 2  # dead payload is at most half of a block
@@ -175,13 +185,8 @@ def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only
     random, held, whole = Random(1), Held(), Shard(plan(15, "prob"))
     for number in range(6):
         tables = a_batch(random, number * 25, 25)
-        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
-        nearby = tmp_path if number % 2 else None
-        vault = held.vault(bare)
-        shard = vault.open(nearby)
-        result = shard.play(tables, clocks)
-        vault.save(shard, result, clocks, nearby)
-        expected = whole.play(tables, clocks)
+        _, result = held.play(bare, tables, tmp_path if number % 2 else None)
+        expected = whole.play(tables, clocks_of(tables))
         made = result.joined.filter(pc.equal(result.joined["__lost"], 0))
         assert made["l_v"].to_pylist() == expected.joined["l_v"].to_pylist()
         assert result.joined.num_rows - made.num_rows == expected.counts["lost"]
@@ -198,14 +203,9 @@ def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_p
     random, held, ample, pairs, exact = Random(7), Held(), Shard(plan(10_000, "prob")), Counter(), Counter()
     for number in range(24):
         tables = a_batch(random, number * 8, 8)
-        clocks = np.array([max(table["time"].to_pylist()) for table in tables])
-        nearby = tmp_path if number % 3 else None
-        vault = held.vault(judging)
-        shard = vault.open(nearby)
-        result = shard.play(tables, clocks)
-        vault.save(shard, result, clocks, nearby)
+        _, result = held.play(judging, tables, tmp_path if number % 3 else None)
         pairs += Counter(zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True))
-        whole = ample.play(tables, clocks).joined
+        whole = ample.play(tables, clocks_of(tables)).joined
         exact += Counter(zip(whole["l_v"].to_pylist(), whole["r_v"].to_pylist(), strict=True))
     assert result.counts["total_lost"] > 100
     assert pairs == exact
