@@ -28,3 +28,13 @@ def spark():
     session = new_session()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def trace_file(tmp_path_factory):
+    """A generated trace in a file."""
+    import penstock as ps
+
+    path = tmp_path_factory.mktemp("traces") / "trace.parquet"
+    ps.generate(150, keys=8, importance="rare", seed=3).write(path)
+    return path

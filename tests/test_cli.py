@@ -1,56 +1,21 @@
-"""The command line from outside: what it prints, what it writes, how it leaves."""
+"""The command line from outside: what it prints."""
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import pty
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 import penstock as ps
-from penstock.cli import app, output, run
+from commands import simulated
+from penstock.cli import run
 from penstock.policies.table import POLICIES
 
 SUMMARY = {"policy", "n_input", "n_output", "value", "n_shed", "n_expired", "peak_memory"}
 
 
-@pytest.fixture(scope="module")
-def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("traces") / "trace.parquet"
-    ps.generate(150, keys=8, importance="rare", seed=3).write(path)
-    return path
-
-
-def simulated(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> list[dict[str, float]]:
-    status = run(["simulate", str(path), "--format", "json", *options])
-    captured = capsys.readouterr()
-    assert status == 0, captured.err
-    return json.loads(captured.out)
-
-
-def in_a_process(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    code = "from penstock.cli import main; main()"
-    environment = os.environ | variables
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-        check=False,
-    )
-
-
-# ------------------------------------------------------------------------------------------------------------ simulate
+# ------------------------------------------------------------------------------------------------------------- simulate
 
 
 def test_json_has_one_object_per_policy_in_the_order_given(capsys, trace_file):
@@ -179,91 +144,6 @@ def test_times_that_decrease_are_said_once(capsys, tmp_path):
     assert [run["n_output"] for run in json.loads(captured.out)] == [2, 2]
 
 
-# ------------------------------------------------------------------------------------------------- what simulate writes
-
-
-def rows_of(path: Path) -> list[dict[str, object]]:
-    if path.suffix == ".parquet":
-        return pyarrow.parquet.read_table(path).to_pylist()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open() as file:
-        return [
-            {
-                name: text if name == "policy" else [int(n) for n in text.split()] if name == "rows" else int(text)
-                for name, text in row.items()
-            }
-            for row in csv.DictReader(file)
-        ]
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-def test_outputs_and_memory_log_are_those_of_the_run(capsys, tmp_path, trace_file, suffix):
-    outputs, log = tmp_path / f"outputs{suffix}", tmp_path / f"memory{suffix}"
-    options = [
-        "--window",
-        "30",
-        "--memory",
-        "10",
-        "--policy",
-        "prob,fifo",
-        "--outputs",
-        str(outputs),
-        "--memory-log",
-        str(log),
-    ]
-    simulated(capsys, trace_file, *options)
-    trace = ps.read_trace(trace_file)
-    expected_outputs, expected_log = [], []
-    for policy in ("prob", "fifo"):
-        played = ps.simulate(trace, window=30, memory=10, policy=policy, keep=ps.Keep(outputs=True, retained=True, series=True))
-        expected_outputs += [{"policy": policy, "time": t, "R": r, "S": s} for t, r, s in played.outputs.tolist()]
-        expected_log += [{"policy": policy, "time": t, "rows": rows.tolist()} for t, rows in played.memory_log]
-    assert rows_of(outputs) == expected_outputs
-    assert rows_of(log) == expected_log
-    assert sorted(path.name for path in tmp_path.iterdir()) == [log.name, outputs.name]
-
-
-def test_outputs_name_their_members(capsys, tmp_path):
-    file, outputs = tmp_path / "trace.csv", tmp_path / "outputs.csv"
-    file.write_text("stream,time,key\ntime,0,a\npolicy,3,a\n")
-    simulated(capsys, file, "--window", "5", "--memory", "2", "--outputs", str(outputs))
-    assert outputs.read_text().replace('"', "").splitlines() == ["policy,time,row_time,row_policy", "prob,3,0,1"]
-
-
-def test_outputs_of_timestamps_are_timestamps(capsys, tmp_path):
-    file, outputs = tmp_path / "trace.parquet", tmp_path / "outputs.parquet"
-    times = pa.array([0, 2_000_000], pa.timestamp("us", tz="UTC"))
-    pyarrow.parquet.write_table(pa.table({"stream": ["R", "S"], "time": times, "key": [1, 1]}), file)
-    simulated(capsys, file, "--window", "3 seconds", "--memory", "2", "--outputs", str(outputs))
-    table = pyarrow.parquet.read_table(outputs)
-    assert table["time"].type == times.type
-    assert table["time"][0] == times[1]
-
-
-def test_no_outputs_is_a_table_with_columns_and_no_rows(capsys, tmp_path):
-    file, outputs, log = tmp_path / "trace.csv", tmp_path / "outputs.parquet", tmp_path / "log.parquet"
-    file.write_text("stream,time,key\nR,0,a\nS,3,b\n")
-    simulated(capsys, file, "--window", "5", "--memory", "2", "--outputs", str(outputs), "--memory-log", str(log))
-    assert pyarrow.parquet.read_table(outputs).column_names == ["policy", "time", "R", "S"]
-    assert len(pyarrow.parquet.read_table(outputs)) == 0
-    assert len(pyarrow.parquet.read_table(log)) == 2
-
-
-def test_an_earlier_file_is_replaced(capsys, tmp_path, trace_file):
-    outputs = tmp_path / "outputs.csv"
-    outputs.write_text("old")
-    simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--outputs", str(outputs))
-    assert outputs.read_text().startswith('"policy","time"')
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".html"])
-def test_plot_draws_the_memory(capsys, tmp_path, trace_file, suffix):
-    picture = tmp_path / f"memory{suffix}"
-    simulated(capsys, trace_file, "--window", "30", "--memory", "10", "--policy", "prob,fifo", "--plot", str(picture))
-    assert picture.stat().st_size > 5_000
-
-
 # ----------------------------------------------------------------------------------------- generate, policies, the rest
 
 
@@ -362,105 +242,3 @@ def test_without_arguments_there_is_help(capsys):
 def test_version(capsys):
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"penstock {ps.__version__}\n"
-
-
-# ------------------------------------------------------------------------------------------------------ as a process
-
-
-def test_the_process_leaves_with_the_status_and_no_stack_trace(tmp_path):
-    done = in_a_process("simulate", str(tmp_path / "none.csv"), "--window", "1", "--memory", "1")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("penstock: ")
-    assert done.stderr.count("\n") == 1
-
-
-def test_when_its_reader_leaves_early_it_leaves_quietly():
-    code = "from penstock.cli import main; main()"
-    with subprocess.Popen([sys.executable, "-c", code, "policies"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        process.stdout.close()
-        assert process.stderr.read() == ""
-    assert process.returncode == 1
-
-
-def test_help_loads_neither_the_engine_nor_the_charts():
-    code = (
-        "import sys; from penstock.cli import run; run(['--help']); run(['simulate', '--help'])\n"
-        "heavy = ('altair', 'vl_convert', 'penstock.experiments.figures', 'penstock.core.fast')\n"
-        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stderr == "[]\n"
-
-
-def test_an_unexpected_error_is_one_line_too(capsys, monkeypatch):
-    def broken(*_: object, **__: object) -> None:
-        raise KeyError("oh [no]")
-
-    # Not by its path: the package has a function of the same name as the module.
-    monkeypatch.setattr(sys.modules["penstock.generate"], "generate", broken)
-    assert run(["generate", "x.csv"]) == 1
-    assert capsys.readouterr().err == "penstock: unexpected KeyError: 'oh [no]' (PENSTOCK_TRACEBACK=1 shows where)\n"
-
-
-def test_an_interrupt_is_one_line_and_writes_nothing(capsys, monkeypatch, tmp_path, trace_file):
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("penstock.core.tables.write_table", interrupted)
-    arguments = ["simulate", str(trace_file), "--window", "9", "--memory", "9", "--outputs", str(tmp_path / "o.csv")]
-    assert run(arguments) == 130
-    assert capsys.readouterr().err == "penstock: interrupted, nothing was written\n"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_app_is_a_typer_app():
-    assert app.info.name == "penstock"
-
-
-# ------------------------------------------------------------------------------------------------------- progress bar
-
-
-def bar_output(patience: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a bar writes to a terminal while `seconds` of work go by."""
-    monkeypatch.setattr(output, "_PATIENCE", patience)
-    ours, theirs = pty.openpty()
-    chunks: list[bytes] = []
-
-    def listen() -> None:
-        try:
-            while chunk := os.read(ours, 65536):
-                chunks.append(chunk)
-        except OSError:
-            pass  # the terminal was closed
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with output.Bar(10, "playing [R]") as bar:
-            bar.advance(5)
-            time.sleep(seconds)
-        monkeypatch.undo()
-    listener.join(timeout=10)
-    os.close(ours)
-    return b"".join(chunks).decode()
-
-
-def test_a_bar_shows_on_a_terminal_once_the_work_takes_long(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    text = bar_output(0.05, 0.6, monkeypatch)
-    assert "playing [R]" in text
-    assert "50%" in text
-
-
-def test_quick_work_shows_no_bar(monkeypatch):
-    assert bar_output(5.0, 0.05, monkeypatch) == ""
-
-
-def test_a_bar_shows_nothing_off_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(output, "_PATIENCE", 0.01)
-    with output.Bar(10, "playing") as bar:
-        time.sleep(0.1)
-        bar.advance(1)
-    assert capsys.readouterr().err == ""

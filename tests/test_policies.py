@@ -1,39 +1,21 @@
-"""Each policy by example: golden rows, runs worked out by hand, ties, draws, and policies of the user's own."""
+"""Each policy by example: golden rows, runs worked out by hand, ties."""
 
 from __future__ import annotations
 
 import csv
-from collections import Counter
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from scipy.stats import chisquare
 
 import penstock as ps
-from strategies import COMPILED, EVERYTHING
+from plays import FIGURE_3, each_form, named, pairs, played, with_importance
+from strategies import EVERYTHING
 
 GOLDEN = Path(__file__).with_name("golden_policies.csv")
-each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
 
 
-def played(trace: ps.Trace, policy: Any, **options: Any) -> ps.JoinRun:
-    return ps.simulate(trace, policy=policy, keep=EVERYTHING, **options)
-
-
-def pairs(run: ps.JoinRun) -> list[tuple[int, int]]:
-    return sorted(map(tuple, run.outputs[:, 1:].tolist()))
-
-
-def named(run: ps.JoinRun, trace: ps.Trace, rows: Any) -> str:
-    """Rows by stream and time, as the papers write them: "r0 s2"."""
-    return " ".join(f"{trace.streams[trace.stream[row]].lower()}{trace.time[row]}" for row in rows)
-
-
-# --------------------------------------------------------------------------------------------------------- golden rows
+# ---------------------------------------------------------------------------------------------------------- golden rows
 
 
 def golden_row(policy: str) -> dict[str, str]:
@@ -56,15 +38,7 @@ def test_golden_rows_are_of_policies_that_exist():
         assert {row["policy"] for row in csv.DictReader(file)} <= set(ps.POLICIES)
 
 
-# ------------------------------------------------------------------------------------------ Das, Figure 3, by hand
-#
-#     time     0   1   2   3   4          window 3, memory 2
-#     R        1   1   1   3   2          exact: (r0,s2) (r1,s2) (r1,s3) (r2,s2) (r2,s3) (r3,s1) (r3,s4)
-#     S        2   3   1   1   3
-#
-# How often a key occurs in the other stream, p:   r0 r1 r2: 2   r3: 2   r4: 1      s0: 1   s1: 1   s2 s3: 3   s4: 1
-
-FIGURE_3 = ps.Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
+# ----------------------------------------------------------------------------------------------- Das, Figure 3, by hand
 
 
 def figure_3(policy: str, *, stepwise: bool, **options: Any) -> tuple[str, str, str]:
@@ -157,13 +131,7 @@ def test_figure_3_in_place(stepwise):
     assert (outputs, sheds) == ("r2 s2", "r0 s0 r1 s1 r2 s2 r3 s3")
 
 
-# --------------------------------------------------------------------------------------------- importances, by hand
-
-
-def with_importance(*rows: tuple[str, int, Any, float]) -> ps.Trace:
-    stream, time, key, importance = zip(*rows, strict=True)
-    columns = {"stream": list(stream), "time": list(time), "key": list(key), "importance": list(importance)}
-    return ps.Trace(columns, streams=("R", "S"))
+# ------------------------------------------------------------------------------------------------- importances, by hand
 
 
 @each_form
@@ -205,7 +173,7 @@ def test_gains_and_losses_of_dgl_add_up(stepwise):
         assert run.sheds.tolist() == sheds
 
 
-# ---------------------------------------------------------------------------------------------------------------- ties
+# ----------------------------------------------------------------------------------------------------------------- ties
 
 
 @each_form
@@ -237,78 +205,7 @@ def test_a_late_row_is_older_than_what_came_before_it(stepwise):
     assert played(trace, "fifo", window=9, memory=2, stepwise=stepwise).sheds.tolist() == [0]
 
 
-# ---------------------------------------------------------------------------------------------------------------- rand
-
-
-def arrivals(times: list[int], streams: str = "") -> ps.Trace:
-    names = list(streams or "R" * len(times))
-    return ps.Trace({"stream": names, "time": times, "key": list(range(len(times)))}, streams=("R", "S"))
-
-
-def victims(trace: ps.Trace, *, stepwise: bool, seeds: int = 800 if COMPILED else 400, **options: Any) -> Counter[tuple[int, ...]]:
-    """Who is shed, in which order, for each of many seeds."""
-    runs = (ps.simulate(trace, policy="rand", seed=s, keep=EVERYTHING, stepwise=stepwise, **options) for s in range(seeds))
-    return Counter(tuple(run.sheds.tolist()) for run in runs)
-
-
-def assert_uniform(found: Counter[Any], outcomes: Any) -> None:
-    expected = list(outcomes)
-    assert set(found) <= set(expected)
-    # The seeds are fixed: this passes always or never.
-    assert chisquare([found[outcome] for outcome in expected]).pvalue > 0.001
-
-
-@each_form
-def test_rand_draws_every_candidate_alike_the_newcomer_too(stepwise):
-    # time     0  1  2  3  4     memory 4: at 4, one of five leaves
-    trace = arrivals([0, 1, 2, 3, 4])
-    assert_uniform(victims(trace, window=9, memory=4, stepwise=stepwise), [(row,) for row in range(5)])
-
-
-@each_form
-def test_rand_draws_several_victims_of_an_instant_in_every_order_alike(stepwise):
-    # time     0  1  2 2 2      memory 3: at 2, two of five leave
-    found = victims(arrivals([0, 1, 2, 2, 2]), window=9, memory=3, stepwise=stepwise)
-    both_ways = [pair for some in combinations(range(5), 2) for pair in (some, some[::-1])]
-    assert_uniform(found, both_ways)
-
-
-@each_form
-def test_rand_draws_from_the_pool_of_each_stream(stepwise):
-    # R 0 2 4, S 1 3 5, fixed memory of 2 each: at the last instant one of three leaves in each stream
-    trace = arrivals([0, 0, 1, 1, 2, 2], "RSRSRS")
-    found = victims(trace, window=9, memory=4, allocation="fixed", stepwise=stepwise)
-    assert_uniform(found, [(r, s) for r in (0, 2, 4) for s in (1, 3, 5)])
-
-
-@each_form
-def test_rand_may_spare_the_newcomer(stepwise):
-    options = {"window": 9, "switches": {"rand-newcomer": "safe"}, "stepwise": stepwise}
-    found = victims(arrivals([0, 1, 2, 3, 4]), memory=4, **options)
-    assert_uniform(found, [(row,) for row in range(4)])
-    # Memory 2, and an instant of three: first the old ones, then, since nothing else is left, one of the three.
-    found = victims(arrivals([0, 1, 2, 2, 2]), memory=2, **options)
-    assert_uniform(found, [(a, b, c) for a, b in ((0, 1), (1, 0)) for c in (2, 3, 4)])
-
-
-@each_form
-def test_rand_draws_anew_in_every_instant_of_a_run(stepwise):
-    """In one long run the age of the victim, counted in candidates, is uniform."""
-    n, memory = (4000 if COMPILED else 1200), 4
-    run = played(arrivals(list(range(n))), "rand", window=10 * n, memory=memory, seed=1, stepwise=stepwise)
-    candidates = [np.append(rows, time + 1) for time, rows in run.memory_log[memory - 1 : -1]]
-    ages = [int(np.searchsorted(rows, shed)) for rows, shed in zip(candidates, run.sheds, strict=True)]
-    assert_uniform(Counter(ages), range(memory + 1))
-
-
-@each_form
-def test_rand_repeats_itself_with_its_seed_only(stepwise):
-    trace = ps.generate(60, keys=5, seed=2)
-    sheds = [played(trace, "rand", window=20, memory=6, seed=seed, stepwise=stepwise).sheds.tolist() for seed in (1, 1, 2)]
-    assert sheds[0] == sheds[1] != sheds[2]
-
-
-# ---------------------------------------------------------------------------------------------------------- huge times
+# ----------------------------------------------------------------------------------------------------------- huge times
 
 
 @each_form
@@ -337,159 +234,3 @@ def test_life_is_exact_beyond_64_bits(streams, shift, leaves, stepwise):
     trace = ps.Trace({"stream": list(stream), "time": list(time), "key": list(key)})
     run = played(trace, "life", window=49 * j + shift, memory=1, stepwise=stepwise)
     assert run.sheds[0] == leaves
-
-
-# ----------------------------------------------------------------------------------------------- the user's own policy
-
-
-class Largest:
-    """No relative of ours: a score, and nothing else. Rows with high numbers leave first."""
-
-    def score(self, view: ps.View) -> Any:
-        return -view.row
-
-
-def test_an_object_with_a_score_is_a_policy():
-    trace = ps.Trace.from_streams(R="abab", S="baba")
-    run = played(trace, Largest(), window=9, memory=3)
-    assert run.policy == "Largest"
-    assert run.sheds.tolist() == [3, 5, 4, 7, 6]
-    assert [rows.tolist() for _, rows in run.memory_log] == [[0, 1], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
-
-
-class Productive(ps.Policy):
-    """Keeps what has produced, by value, and notes the outputs of every instant."""
-
-    name = "productive"
-
-    def __init__(self) -> None:
-        self.outputs: list[list[int]] = []
-
-    def score(self, view: ps.View) -> Any:
-        self.outputs += view.outputs.tolist()
-        assert (view.produced_value >= view.produced).all()
-        return view.produced_value
-
-    def ties(self, view: ps.View) -> tuple[Any, ...]:
-        return (-view.importance,)
-
-
-def test_a_policy_sees_past_outputs():
-    # time   0      1      2      3      4         importances 3, 2, 1, 1, 1; memory 2
-    # R      a      b      .      .      .         at 2: r0 has produced nothing, r1 1 and s2 1
-    # S      .      .      b      b      a         at 3: r1 2, s2 1, s3 1, and s2 is older
-    #                                              at 4: r1 2, s3 1, s4 0
-    trace = with_importance(("R", 0, "a", 3), ("R", 1, "b", 2), ("S", 2, "b", 1), ("S", 3, "b", 1), ("S", 4, "a", 1))
-    policy = Productive()
-    run = played(trace, policy, window=9, memory=2)
-    assert run.sheds.tolist() == [0, 2, 4]
-    assert policy.outputs == run.outputs.tolist() == [[2, 1, 2], [3, 1, 3]]
-
-
-def test_a_policy_may_keep_a_number_per_tuple():
-    class Aging(ps.Policy):
-        name = "aging"
-
-        def score(self, view: ps.View) -> Any:
-            view.memo[:] += np.where(view.new, 10 - view.row, 1)
-            return view.memo
-
-    # Each starts at 10 - row and gains 1 per instant, so at 2 r0 has 12, r1 10 and r2 8.
-    run = played(arrivals([0, 1, 2, 3]), Aging(), window=9, memory=2)
-    assert run.sheds.tolist() == [2, 3]
-
-
-def test_the_columns_of_a_view():
-    seen = []
-
-    class Curious(ps.Policy):
-        name = "curious"
-
-        def score(self, view: ps.View) -> Any:
-            names = ("row", "stream", "time", "importance", "new", "arrived", "expiry", "remaining", "mn", "p", "matched", "produced")
-            seen.append({name: getattr(view, name).tolist() for name in names} | {"now": view.now})
-            return view.row
-
-    # time    0    1    3        window 4
-    # R       a    .    .        r0 is alone at 0, meets s1 at 1, and both meet again at 3: s1 has r0, r0 has s1 and s2
-    # S       .    a    a
-    trace = with_importance(("R", 0, "a", 3), ("S", 1, "a", 2), ("S", 3, "a", 1))
-    played(trace, Curious(), window=4, memory=9, objective="count")
-    assert seen[2] == {
-        "row": [0, 1, 2],
-        "stream": [0, 1, 1],
-        "time": [0, 1, 3],
-        "importance": [3.0, 2.0, 1.0],
-        "new": [False, False, True],
-        "arrived": [1, 2, 3],
-        "expiry": [4, 5, 7],
-        "remaining": [1, 2, 4],
-        "mn": [2.0, 1.0, 1.0],
-        "p": [2.0, 1.0, 1.0],
-        "matched": [True, False, False],
-        "produced": [2, 1, 1],
-        "now": 3,
-    }
-
-
-@pytest.mark.parametrize(
-    "scores", (lambda view: 1.0, lambda view: [1.0], lambda view: np.ones((len(view), 2)), lambda view: view.p * np.nan)
-)
-def test_scores_of_the_wrong_shape_are_refused(scores):
-    class Wrong(ps.Policy):
-        name = "wrong"
-
-        def score(self, view: ps.View) -> Any:
-            return scores(view)
-
-    with pytest.raises(ps.PenstockError, match=r"policy 'wrong' must return one number per candidate \(2\)"):
-        played(ps.Trace.from_streams(R="ab", S="ab"), Wrong(), window=2, memory=1)
-
-
-def test_a_policy_without_a_score_is_refused():
-    trace = ps.Trace.from_streams(R="ab", S="ab")
-    with pytest.raises(ps.PenstockError, match=r"policy must be a name or an object with a method score\(view\), got 3"):
-        ps.simulate(trace, window=2, memory=1, policy=3)
-    with pytest.raises(NotImplementedError, match="policy 'policy' has no method score"):
-        ps.simulate(trace, window=2, memory=1, policy=ps.Policy())
-
-
-def test_an_unknown_policy_has_its_neighbour_named():
-    with pytest.raises(ps.PenstockError, match=r"got 'lief' \(did you mean 'life'\?\)"):
-        ps.simulate(ps.Trace.from_streams(R="ab", S="ab"), window=2, memory=1, policy="lief")
-    with pytest.raises(ps.PenstockError, match=r"policy must be one of rand, .*, opt, got 'optt' \(did you mean 'opt'\?\)"):
-        ps.simulate(ps.Trace.from_streams(R="ab", S="ab"), window=2, memory=1, policy="optt")
-
-
-@pytest.mark.parametrize("policy", ("life", "dgl"))
-@pytest.mark.parametrize("window", ("none", "landmark:3"))
-def test_a_policy_that_needs_to_know_when_tuples_leave_says_so(policy, window):
-    trace = ps.Trace.from_streams(R="ab", S="ab")
-    with pytest.raises(ps.PenstockError, match=f"policy '{policy}' needs a window that tuples leave, stream R has"):
-        ps.simulate(trace, window=window, memory=1, policy=policy)
-
-
-def mayflies() -> ps.Trace:
-    columns = {"stream": list("RRS"), "time": [0, 0, 1], "key": list("aba"), "lifetime": pa.array([9, 2, 5])}
-    return ps.Trace(columns)
-
-
-@each_form
-def test_a_lifetime_bounds_an_unbounded_window(stepwise):
-    # At 0 r0 has 9 ticks and one partner to come, r1 has none; at 1 r0 has 8 left, s2 5.
-    run = played(mayflies(), "life", window="none", memory=1, stepwise=stepwise)
-    assert run.sheds.tolist() == [1, 2]
-    # r0 and r1 are alike at 0; at 1 r1 has faded to 0.5.
-    run = played(mayflies(), "dgl", window="none", memory=1, alpha=4, beta=0.5, stepwise=stepwise)
-    assert run.sheds.tolist() == [0, 1]
-
-
-def test_without_a_window_dgl_has_no_alpha_and_beta_of_its_own():
-    with pytest.raises(ps.PenstockError, match="alpha"):
-        played(mayflies(), "dgl", window="none", memory=1)
-
-
-def test_every_policy_of_the_table_describes_itself():
-    for name, policy in ps.POLICIES.items():
-        assert policy.name == name
-        assert policy.summary and policy.needs and policy.paper
