@@ -136,6 +136,23 @@ def test_joined_rows_can_be_watermarked_and_aggregated(spark, tmp_path):
     assert bag(spark.table("counted")) == bag(exact.groupBy(F.window("l_ts", "30 seconds")).count())
 
 
+def test_a_batch_without_data_forgets_nothing(spark, tmp_path):
+    """Spark runs one to move a watermark on: no shard is asked, so the life of the query is that of the batch before."""
+    frames, _ = two_streams(spark, tmp_path)
+    frame = joined(*frames.values(), memory=8, shards=2, lateness="0 seconds")
+    counts = frame.withWatermark("l_ts", "1 second").groupBy(F.window("l_ts", "10 seconds")).count()
+    writer = counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query = writer.start()
+    query.awaitTermination()
+    *_, before, last = (event.observedMetrics["penstock"].asDict() for event in query.recentProgress)
+    assert last["n_input"] == 0 and last["recall"] == 1.0 and before["total_lost"] > 0
+    assert {last[name] for name in last if name.startswith(("total_", "retained_", "memory_"))} == {None}
+    told = ps.progress(query)
+    lasting = [name for name in last if name.startswith(("total_", "retained_", "memory_"))]
+    assert {name: told.joins["penstock"][name] for name in lasting} == {name: before[name] for name in lasting}
+    assert told.joins["penstock"]["n_input"] == 0 and "retained_rows" in str(told)
+
+
 SHARES = {
     "nothing to make": [{}],
     "nothing lost": [{"n_output": 7, "value": 9.5}, {"n_output": 1, "value": 0.5}],

@@ -12,6 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F  # noqa: N812
+
+import penstock as ps
 from penstock.spark.state import Vault
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
@@ -61,6 +64,8 @@ CHANGES = {
     "shards": ({"shards": 3}, "shards was 2, now it is 3"),
     "window": ({"window": "11 seconds"}, "window was .*10000000.*11000000"),
     "policy": later({"policy": "fifo"}, "policy was prob, now it is fifo"),
+    "name": ({"name": "other"}, "name was penstock, now it is other"),
+    "archive": ({"archive": "ledger"}, "archive was not written, now it is written"),
     "half-life": later({"half_life": "1 minute"}, "half_life was None, now it is 60000000"),
 }
 
@@ -86,6 +91,51 @@ def test_what_may_not_change_is_refused_before_data_is_touched(spark, stopped, t
     with pytest.raises(Exception, match=f"the checkpoint was made with other settings: .*{said}"):
         ran(joined(*frames, **({"shards": 2, "memory": 40} | change)), folder)
     assert sorted(path.name for path in (folder / "out" / "_spark_metadata").iterdir()) == written
+
+
+@pytest.mark.parametrize("changed", ({"key": "j"}, {"time": "other"}), ids=str)
+def test_other_columns_of_the_same_types_are_other_keys_and_times(spark, tmp_path, changed):
+    parts = some_parts(2)
+    frames = streams_of(spark, tmp_path, {side: part[:1] for side, part in parts.items()})
+    wide = {side: frame.withColumn("j", F.upper("k")).withColumn("other", F.col("ts")) for side, frame in frames.items()}
+
+    def again(**own: str) -> Any:
+        given = {"l": {}, "r": own}
+        sides = {
+            side: ps.stream(wide[side], window="10 seconds", **({"time": "ts", "key": "k", "columns": ["v"]} | given[side]))
+            for side in "lr"
+        }
+        return ran(ps.join(sides, memory=40, shards=1), tmp_path)
+
+    again()
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][1:])
+    with pytest.raises(Exception, match=r"time and key columns was .*'r': .'ts', 'k'.*, now it is .*'r': "):
+        again(**changed)
+    again()
+
+
+def test_a_ledger_lives_as_long_as_its_query(spark, tmp_path):
+    """Neither given up nor begun anew: what was shed in between could not be settled. It may be moved with what is in it."""
+    parts = some_parts(3)
+    frames = streams_of(spark, tmp_path, {side: part[:1] for side, part in parts.items()})
+
+    def again(archive: str | None) -> Any:
+        return ran(joined(*frames.values(), memory=40, shards=2, archive=None if archive is None else str(tmp_path / archive)), tmp_path)
+
+    again("ledger")
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][1:])
+    with pytest.raises(Exception, match="archive was written, now it is not written"):
+        again(None)
+    with pytest.raises(Exception, match=r"archive must be the folder with the ledger of this query, penstock-.*, got .*elsewhere"):
+        again("elsewhere")
+    shutil.rmtree(tmp_path / "elsewhere", ignore_errors=True)
+    (tmp_path / "ledger").rename(tmp_path / "elsewhere")
+    out, _ = again("elsewhere")
+    settled = ps.settle(str(tmp_path / "elsewhere"), checkpoint=str(tmp_path / "checkpoint"))
+    everything = [spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"]
+    assert settled.count() > 0 and bag(out) + bag(settled.select(*out.columns)) == bag(spark_join(*everything, ["k"], 10))
 
 
 def read_back(spark, checkpoint, plan_frame_options) -> dict[int, Any]:

@@ -64,6 +64,14 @@ class Budget:
             pool, caps = np.zeros(n, dtype=np.int64), totals
         return cls(pool, np.array([at for at, _ in steps], dtype=np.int64), caps, in_bytes)
 
+    def at(self, time: int) -> Ints:
+        """What each pool may hold at a time; before the first, what it may hold then.
+
+        >>> Budget.parse("0:100,500:50", ("R", "S")).at(499).tolist()
+        [100]
+        """
+        return self.caps[max(0, int(np.searchsorted(self.times, time, side="right")) - 1)]
+
     @property
     def most(self) -> int:
         """The largest total that may be held at any time."""

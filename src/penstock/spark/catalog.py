@@ -17,6 +17,7 @@ from penstock.core.value import OBJECTIVES
 from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
 from penstock.spark.duration import microseconds
+from penstock.spark.plan import NAME
 from penstock.spark.windows import window_of
 from penstock.statistics.table import RUNNING
 
@@ -111,6 +112,10 @@ def _rows(got: Any) -> bool:
     return (_whole(got) and got > 0) or _size(got) or (isinstance(got, str) and ":" in got)
 
 
+def _name(got: Any) -> bool:
+    return isinstance(got, str) and re.fullmatch(NAME, got) is not None
+
+
 def _window(path: str, got: Any) -> Any:
     return window_of(got, argument=path)
 
@@ -121,10 +126,10 @@ def _links(got: Any) -> bool:
 
 def _trigger(path: str, got: Any) -> dict[str, Any]:
     """What `DataStreamWriter.trigger` takes; nothing for Spark's default."""
-    if got in TRIGGERS:
+    if isinstance(got, str) and got in TRIGGERS:
         return TRIGGERS[got]
     if isinstance(got, str) and got.startswith(_EVERY):
-        return {"processingTime": f"{microseconds(got.removeprefix(_EVERY), path, least=1) // 1000} milliseconds"}
+        return {"processingTime": f"{microseconds(got.removeprefix(_EVERY), path, least=1000) // 1000} milliseconds"}
     kinds = ", ".join(f'"{name}"' for name in TRIGGERS)
     raise PenstockError(f'{path} must be {kinds} or "processing time 5 seconds", got {shown(got)}')
 
@@ -235,7 +240,8 @@ JOIN: Mapping[str, Key] = {
     "min_recall": Key(_min_recall),
     "ghosts": Key(whole(1, "a number of rows")),
     "name": Key(
-        that("made of letters, digits, '_', '-' and '.'", lambda got: bool(re.fullmatch(r"[\w.-]+", str(got)))), default="penstock"
+        that("made of letters, digits, '_', '-' and '.'", lambda got: isinstance(got, str) and bool(re.fullmatch(NAME, got))),
+        default="penstock",
     ),
     "seed": Key(whole(0)),
     "alpha": Key(_stretch),

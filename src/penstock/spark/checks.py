@@ -11,7 +11,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError, choose
 from penstock.spark.duration import microseconds
-from penstock.spark.inputs import quoted
+from penstock.spark.inputs import first_line, quoted
+from penstock.spark.plan import NAME
 
 _TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
 """Of a condition: names in backticks, texts, what may be either, and words."""
@@ -21,13 +22,15 @@ def check_condition(spark: SparkSession, condition: str | None, schema: T.Struct
     """Refuse a condition that Spark cannot evaluate on the joined row, or that is not true or false."""
     if condition is None:
         return
+    if not isinstance(condition, str) or not condition.strip():
+        raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, as a text, got {condition!r}")
     try:
         frame = spark.createDataFrame([], schema)
         found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
         if isinstance(found, T.BooleanType):
             _ = frame.where(F.expr(condition)).schema
     except Exception as error:
-        told = str(error).splitlines()[0]
+        told = first_line(error)
         raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None
     if not isinstance(found, T.BooleanType):
         raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
@@ -56,7 +59,7 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
 
 def name_of(name: Any) -> str:
     """A name that metrics, folders and files can have."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         raise PenstockError(f"name must be made of letters, digits, '_', '-' and '.', got {name!r}")
     return name
 

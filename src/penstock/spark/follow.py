@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.core.errors import PenstockError
-from penstock.spark.pipeline import first_line
+from penstock.spark.inputs import first_line
 
 _POLL = 0.2  # seconds
 

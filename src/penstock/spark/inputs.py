@@ -112,7 +112,7 @@ def _check_importance(df: DataFrame, time: str, importance: Any) -> None:
         column = F.expr(importance) if isinstance(importance, str) else importance
         kind = df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
     except Exception as error:
-        told = str(error).splitlines()[0]
+        told = first_line(error)
         raise PenstockError(f"importance must be an SQL expression over {', '.join(df.columns)}, got {importance!r}: {told}") from None
     if not isinstance(kind, T.NumericType):
         raise PenstockError(f"importance must be a number, got {importance!r} of type {kind.simpleString()}")
@@ -157,6 +157,8 @@ def keys_of(name: str, side: Stream, on: str | Sequence[str] | None) -> tuple[st
     if not wanted:
         raise PenstockError(f"on must name the key columns, got nothing for stream {name}")
     check_columns(f"on, for stream {name},", wanted, tuple(side.frame.columns))
+    if len({column.lower() for column in wanted}) < len(wanted):
+        raise PenstockError(f"on, for stream {name}, must name each column once, got {', '.join(wanted)}")
     return wanted
 
 
@@ -212,6 +214,17 @@ def check_columns(argument: str, wanted: Sequence[Any], there: Sequence[str]) ->
         if column not in there or folded.count(column.lower()) != 1:
             trouble = "no such column" if column not in there else "it is there more than once"
             raise PenstockError(f"{argument} must name a column of the frame, got {column!r}: {trouble} in {', '.join(there)}")
+
+
+def first_line(error: BaseException) -> str:
+    """The sentence of an error of Spark, without its trace and its error class.
+
+    >>> first_line(ValueError("[NOT_FOUND] The table is not there. SQLSTATE: 42P01;\\n'Project"))
+    'The table is not there'
+    """
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    said = said.partition("SQLSTATE")[0].strip().rstrip(".;")
+    return said[said.index("]") + 1 :].strip() if said.startswith("[") and "]" in said else said
 
 
 def quoted(name: str) -> str:

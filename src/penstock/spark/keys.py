@@ -94,7 +94,7 @@ class KeyBook:
         if unknown.any():
             new = self.next + 2 * np.arange(np.count_nonzero(unknown))
             out[unknown] = new
-            self.enter(names.filter(pa.array(unknown)), new)
+            self._append(names.filter(pa.array(unknown)), new)
         return out
 
     def columns(self, numbers: Ints, types: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -118,11 +118,25 @@ class KeyBook:
         return [_from_whole(values, types[0])]
 
     def enter(self, names: pa.Array, numbers: Ints) -> None:
-        """Take over new names and their numbers."""
+        """Take over names and their numbers from a state; of a name that is there already, the newer number counts.
+
+        >>> book = KeyBook()
+        >>> book.enter(pa.array([b"a", b"b", b"a"], pa.large_binary()), np.array([1, 3, 5]))
+        >>> book.numbers([pa.array(["a", "b"])]).tolist()
+        [5, 3]
+        """
         if len(numbers):
-            self.names = pa.concat_arrays([self.names, names])
-            self.number = np.concatenate([self.number, numbers])
-            self.next = int(numbers[-1]) + 2
+            self._append(names, numbers)
+            code = np.asarray(self.names.dictionary_encode().indices)
+            last = len(code) - 1 - np.unique(code[::-1], return_index=True)[1]
+            if len(last) < len(code):  # by a log that does not have the names which were forgotten in the batch that brought them
+                last.sort()
+                self.names, self.number = self.names.take(pa.array(last)), self.number[last]
+
+    def _append(self, names: pa.Array, numbers: Ints) -> None:
+        self.names = pa.concat_arrays([self.names, names])
+        self.number = np.concatenate([self.number, numbers])
+        self.next = int(numbers[-1]) + 2
 
     def since(self, number: int) -> tuple[pa.Array, Ints]:
         """The names that were entered from this number on."""

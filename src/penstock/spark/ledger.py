@@ -97,11 +97,17 @@ class Ledger:
     [Page(batch=12, shard=3, name='penstock-7f3a/batches/batch-000000012-shard-0003.parquet')]
     """
 
-    def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str) -> None:
+    def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str, *, begins: bool = True) -> None:
+        """Open it; a new one only where the query `begins`: what came before would be missing in it."""
         self.plan = plan
         self.store = Store(archive)
         self.folder = _folder(plan.name, query)
         there = self.store.read(f"{self.folder}/plan.json")
+        if there is None and not begins:
+            raise PenstockError(
+                f"archive must be the folder with the ledger of this query, {self.folder}, for as long as the query lives, got "
+                f"{self.store.given!r}, where it is not: copy it there, or use a new checkpoint"
+            )
         if there is None:
             self.store.put(f"{self.folder}/plan.json", plan.text(query).encode())
         else:

@@ -201,10 +201,10 @@ class Meter:
             self.units.keep(tuples["key"] if self.by_key else tuples["row"][ghost])
 
     def _goes(self, tuples: dict[str, Any], ghost: Any) -> Any:
-        """Who is of no use: ghosts that match nothing, and what is not in the sample."""
+        """Which ghosts are of no use: those that match nothing, and those that are not in the sample."""
         unit = tuples["key"] if self.by_key else tuples["row"]
         sampled = (_draw(unit, self.seed) < self.q) | np.isin(tuples["key"], self.heavy)
-        return (ghost & (tuples["key"] < 0)) | (~sampled & (ghost | self.by_key))
+        return ghost & ((tuples["key"] < 0) | ~sampled)
 
     def _sample_less(self, tuples: dict[str, Any], ghost: Any) -> None:
         """Choose the heavy keys, only fewer than before, and a q by which the other ghosts fit."""

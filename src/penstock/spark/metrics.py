@@ -42,25 +42,29 @@ def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
 def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     """The metrics of a batch or of the life of the query. Spark computes every aggregate that is named here, however often it is."""
     own = {name: count[prefix + name] for name in BOTH}
-    total = {name: F.coalesce(F.sum(column), F.lit(0.0)) for name, column in own.items()}
-    recall = _shares(own["n_output"], own["lost"], own["variance"])
-    value_recall = _shares(own["value"], own["lost_value"], own["value_variance"])
+    nothing = F.lit(None if prefix else 0.0)  # of a batch that no shard saw, such as one that only moves a watermark on
+    total = {name: F.coalesce(F.sum(column), nothing) for name, column in own.items()}
+    recall = _shares(own["n_output"], own["lost"], own["variance"], known=not prefix)
+    value_recall = _shares(own["value"], own["lost_value"], own["value_variance"], known=not prefix)
     return {
         **{name: total[name].cast("bigint") for name in COUNTED if name != "value"},
         "value": total["value"],
         "lost": F.round(total["lost"]).cast("bigint"),
-        "lost_is_exact": F.coalesce(F.max(own["estimated"]), F.lit(0.0)) == 0,
+        "lost_is_exact": F.coalesce(F.max(own["estimated"]), nothing) == 0,
         **{f"recall{bound}": column for bound, column in recall.items()},
         "lost_value": total["lost_value"],
         **{f"value_recall{bound}": column for bound, column in value_recall.items()},
     }
 
 
-def _shares(made: Column, lost: Column, variance: Column) -> dict[str, Column]:
-    """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make."""
+def _shares(made: Column, lost: Column, variance: Column, *, known: bool) -> dict[str, Column]:
+    """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make, which is `known` or told
+    by a shard.
+    """
     some, every, spread = F.sum(made), F.sum(made + lost), F.sqrt(F.sum(variance)) * Z
     bounds = {"": every, "_low": every + spread, "_high": F.greatest(every - spread, some)}
-    return {bound: F.coalesce(F.try_divide(some, of), F.lit(1.0)) for bound, of in bounds.items()}
+    all_of_it = F.lit(1.0) if known else F.when(some.isNotNull(), 1.0)
+    return {bound: F.coalesce(F.try_divide(some, of), all_of_it) for bound, of in bounds.items()}
 
 
 def recall_of(counts: dict[str, Any]) -> float:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
 from penstock.spark import generator
+from penstock.spark.inputs import first_line
 from penstock.spark.java import missing_java
 from penstock.spark.operator import join, stream
 from penstock.spark.quiet import without_preamble
@@ -86,17 +87,6 @@ def start(recipe: Recipe, joined: DataFrame) -> StreamingQuery:
         writer = writer.trigger(**sink["trigger"])
     with _about(recipe, "sink"):
         return SINKS[sink["kind"]](writer, sink).start()
-
-
-def first_line(error: BaseException) -> str:
-    """The sentence of an error of Spark, without its trace and its error class.
-
-    >>> first_line(ValueError("[NOT_FOUND] The table is not there. SQLSTATE: 42P01;\\n'Project"))
-    'The table is not there'
-    """
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    said = said.partition("SQLSTATE")[0].strip().rstrip(".;")
-    return said[said.index("]") + 1 :].strip() if said.startswith("[") and "]" in said else said
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,9 @@ import pyarrow as pa
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
+
+NAME = "[A-Za-z0-9_.-]+"
+"""What the name of a join is made of: metrics, folders and files bear it."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Plan:
     columns: tuple[tuple[str, ...], ...] = ()  # their names in the streams
     numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
     route: str = "key"
+    facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @property
     def key_names(self) -> tuple[str, ...]:

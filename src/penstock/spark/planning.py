@@ -120,6 +120,11 @@ def plan_join(
         columns=() if compared.by_key else compared.columns,
         numeric=compared.numeric,
         route=route.kind,
+        facts={
+            "name": name,
+            "archive": "not written" if archive is None else "written",
+            "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
+        },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
     if archive is not None:

@@ -51,7 +51,7 @@ class JoinProcessor(StatefulProcessor):
         tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
         shard.n_null += nulls
         result = shard.play(tables, clocks)
-        self._record(query, batch, number, result)
+        self._record(query, batch, number, result, begins=vault.head is None)
         vault.save(shard, result, clocks, nearby)
         yield from _answer(self.plan, result, nulls, shard.n_null)
         spare_from_collection("play")
@@ -83,10 +83,10 @@ class JoinProcessor(StatefulProcessor):
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
         yield _counts(self.plan, sums | {"n_null": nulls, "total_n_null": nulls})
 
-    def _record(self, query: str, batch: int, number: int, result: Result) -> None:
+    def _record(self, query: str, batch: int, number: int, result: Result, *, begins: bool = True) -> None:
         """Write the ledger; what cannot be written fails the batch."""
         if self.plan.archive is not None and result.left is not None:
-            Ledger(self.plan.archive, self.plan.ledger, query).write(batch, number, result.arrived, result.left)
+            Ledger(self.plan.archive, self.plan.ledger, query, begins=begins).write(batch, number, result.arrived, result.left)
 
     def _get_head(self) -> Any:
         return self.head.get() if self.head.exists() else None

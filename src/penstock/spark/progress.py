@@ -40,13 +40,29 @@ class Progress:
 
 
 def progress(query: Any) -> Progress | None:
-    """The metrics of the last batch of a streaming query; None before the first. `print` shows a table."""
+    """The metrics of the last batch of a streaming query; None before the first. `print` shows a table.
+
+    A batch without data, in which Spark only moves a watermark on, changes nothing in a join, and Spark does not ask it: what is held
+    and the life of the query are those of the batch before.
+    """
     last = query.lastProgress
     if last is None:
         return None
-    observed = last.observedMetrics
-    found = {name: _numbers(row) for name, row in observed.items()}
-    return Progress(int(last.batchId), {name: numbers for name, numbers in found.items() if _is_ours(numbers)})
+    joins = _joins_in(last)
+    if any(None in numbers.values() for numbers in joins.values()):
+        for earlier in reversed(query.recentProgress):
+            before = _joins_in(earlier)
+            joins = {name: _filled(numbers, before.get(name, {})) for name, numbers in joins.items()}
+    return Progress(int(last.batchId), joins)
+
+
+def _joins_in(event: Any) -> dict[str, dict[str, Any]]:
+    found = {name: _numbers(row) for name, row in event.observedMetrics.items()}
+    return {name: numbers for name, numbers in found.items() if _is_ours(numbers)}
+
+
+def _filled(numbers: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    return {name: before.get(name) if value is None else value for name, value in numbers.items()}
 
 
 def _numbers(row: Any) -> dict[str, Any]:
@@ -62,6 +78,8 @@ def _is_ours(numbers: dict[str, Any]) -> bool:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -234,6 +235,10 @@ def _keys(recipe: Recipe) -> list[str]:
     without = [name for name, key in keys.items() if key is None]
     if without:
         return [f"join.on must name the key columns, got nothing, and streams.{without[0]} has no key of its own"]
+    twice = [name for name, key in keys.items() if len({column.lower() for column in key}) < len(key)]
+    if twice:
+        which = f"streams.{twice[0]}.key" if recipe.streams[twice[0]]["key"] else "join.on"
+        return [f"{which} must name each column once, got {shown(keys[twice[0]])}"]
     if len({len(key) for key in keys.values()}) > 1:
         counts = ", ".join(f"{len(key)} for {name}" for name, key in keys.items())
         return [f"join.on must have as many columns as the key of each stream, got {counts}"]
@@ -277,8 +282,9 @@ def _paths(recipe: Recipe) -> list[str]:
     }
     seen: dict[str, str] = {}
     for key, place in places.items():
-        if place is not None and seen.setdefault(place.rstrip("/"), key) != key:
-            wrong.append(f"{key} must be another place than {seen[place.rstrip('/')]}, got {shown(place)}")
+        whole = None if place is None else place.rstrip("/") if "://" in place else os.path.abspath(place)
+        if whole is not None and seen.setdefault(whole, key) != key:
+            wrong.append(f"{key} must be another place than {seen[whole]}, got {shown(place)}")
     return wrong
 
 

@@ -47,10 +47,10 @@ class Result:
     counts: dict[str, float]
     changes: dict[str, Changes]  # in its blocks: of payload, and of what a condition looks at
     batch: Batch  # as it was played
-    names_from: int  # the first number of a key that is new in this batch
+    names: tuple[pa.Array, Ints]  # of the keys that are new in this batch, and their numbers
     arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
     left: pa.Table | None = None
-    late: int = 0  # rows that were refused because a window counts rows
+    late: int = 0  # rows that broke the promise of their lateness, beside those that the engine counted
 
 
 class Shard:
@@ -82,8 +82,10 @@ class Shard:
     def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
         """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards."""
         before, names_from, trimmed = self.engine.totals, self.book.next, len(self.trimmed)
-        tables, late = self._in_order(tables)
+        tables, refused = self._in_order(tables)
         batch, places = self._arrange(tables)
+        names = self.book.since(names_from)  # before any is forgotten: who plays the batch again must forget the same
+        broken = np.count_nonzero(batch.time < (self.engine.seen - self.problem.lateness)[batch.stream])
         first_row = before.next_row
         for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
             if table is not None and len(rows):
@@ -98,8 +100,9 @@ class Shard:
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
             changes["judged"] = self.judged.close(self._unwatched())
+        late = refused + int(broken) - (self.engine.totals.n_late - before.n_late)
         self.note_late(late)
-        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names_from, late=late)
+        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names, late=late)
         if self.plan.archive is not None:
             result.arrived, result.left = self._arrivals(tables, places, batch, before), left
         return result
@@ -107,7 +110,9 @@ class Shard:
     def _limit(self) -> int | None:
         """The bytes that payload may take, dead or alive, where the budget is in bytes."""
         budget = self.problem.budget
-        return int(budget.caps.sum() / _LIVE) - OVERHEAD * self.engine.totals.retained if budget.in_bytes else None
+        if not budget.in_bytes:
+            return None
+        return int(budget.at(int(self.engine.seen.max())).sum() / _LIVE) - OVERHEAD * self.engine.totals.retained
 
     def _unwatched(self) -> Ints:
         """The rows that are neither in memory nor ghosts."""
@@ -141,7 +146,7 @@ class Shard:
         return kept, late
 
     def note_late(self, rows: int) -> None:
-        """Count rows that were refused."""
+        """Count rows that broke their promise and that the engine has not counted: it looks at their own windows only."""
         if isinstance(self.engine, FastEngine):
             self.engine.memory.n_late += rows
         elif isinstance(self.engine, StepwiseEngine):

@@ -40,6 +40,8 @@ _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
 """What may change at a restart."""
+_FACTS = ("name", "archive", "time and key columns")
+"""What older states do not tell of."""
 
 
 class Cells(Protocol):
@@ -63,6 +65,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "condition": plan.condition,
         "shards": len(plan.shards),
         "compared": [list(own) for own in plan.sent] or None,
+        **plan.facts,
     }
     free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
@@ -87,6 +90,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
         ghosts=found["free"]["ghosts"],
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
+        facts={name: fixed[name] for name in _FACTS if name in fixed},
     )
 
 
@@ -95,7 +99,7 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
     if old["format"] > new["format"]:
         which = f"format {old['format']}, this one reads up to {new['format']}"
         raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
-    names = sorted(set(old["fixed"]) | set(new["fixed"]))
+    names = sorted(set(old["fixed"]) | (set(new["fixed"]) - set(_FACTS)))
     differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
     told = [f"{name} was {was}, now it is {now}" for name, was, now in differences if was != now]
     if told:
@@ -196,7 +200,10 @@ def _moved(old: Shard, plan: Plan, number: int) -> Shard:
     """The same shard under other free settings: what a smaller budget has no room for is shed at once."""
     new = Shard(plan, number)
     if old.problem.budget.in_bytes != new.problem.budget.in_bytes:
-        raise PenstockError("memory must stay in rows or in bytes over a restart, got the other; use a new checkpoint")
+        was, now = ("bytes" if one.problem.budget.in_bytes else "rows" for one in (old, new))
+        raise PenstockError(
+            f"memory must stay in {was} over a restart, got {plan.options['memory']!r} per shard, which is in {now}; use a new checkpoint"
+        )
     new.engine.restore(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
@@ -205,7 +212,7 @@ def _moved(old: Shard, plan: Plan, number: int) -> Shard:
 
 
 def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
-    names, numbers = shard.book.since(result.names_from)
+    names, numbers = result.names
     columns = {name: column for name, column in vars(result.batch).items() if column is not None}
     columns["stream"] = columns["stream"].astype(np.int8)
     return zipped(
