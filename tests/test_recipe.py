@@ -103,6 +103,14 @@ WRONG = {
     "start": ({"sources.shop.start": "2026-01-01"}, "sources.shop.start must be a time such as 2026-01-31T12:00:00Z, without quot"),
     "trigger": ({"sink.trigger": "daily"}, 'sink.trigger must be "available now", "as soon as possible" or "processing time 5 seconds"'),
     "trigger without a length": ({"sink.trigger": "processing time 5"}, 'sink.trigger must be a duration such as "10 minutes" above 0'),
+    "a list for a trigger": ({"sink.trigger": ["available now"]}, 'sink.trigger must be "available now", "as soon as possible" or'),
+    "too short a trigger": ({"sink.trigger": "processing time 0.1 ms"}, 'sink.trigger must be a duration such as "10 minutes" above 0'),
+    "a number for a name": ({"join.name": 5}, "join.name must be made of letters, digits, '_', '-' and '.', got 5"),
+    "a name with an umlaut": ({"join.name": "größe"}, 'join.name must be made of letters, digits, \'_\', \'-\' and \'.\', got "größe"'),
+    "a key twice": ({"join.on": ["key", "Key"], "streams.o.key": ["key", "n"]}, 'join.on must name each column once, got ["key", "Key"]'),
+    "a key of its own twice": ({"streams.o.key": ["n", "n"]}, 'streams.o.key must name each column once, got ["n", "n"]'),
+    "one place by two ways": ({"sink": FILES["sink"] | {"checkpoint": "./x/../out"}}, "sink.checkpoint must be another place"),
+    "streams alike": ({"streams.V": GOOD["streams"]["v"]}, "streams must have names that differ by more than their case, got v, o, V"),
     "no end": (
         {"sources.shop": {"kind": "generator", "streams": ["v", "o"]}, "sink.trigger": "available now"},
         'sources.shop.ticks must be a number of ticks, because sink.trigger is "available now", got nothing',
@@ -128,7 +136,7 @@ def test_all_mistakes_are_reported_together():
 
 def test_no_value_makes_the_check_fall_over():
     for odd in (True, -1, 1.5, "", [], {}, [1]):
-        for section, keys in (("streams.v", STREAM), ("join", JOIN), ("sources.shop", SOURCES["generator"])):
+        for section, keys in (("streams.v", STREAM), ("join", JOIN), ("sources.shop", SOURCES["generator"]), ("sink", SINKS["memory"])):
             for name in keys:
                 assert all(mistake.startswith((section, "sources", "join", "streams")) for mistake in mistakes({f"{section}.{name}": odd}))
 

@@ -204,6 +204,10 @@ REFUSED = {
     "what to do": (refused(min_recall=(0.5, "cry")), "warn, fail"),
     "a condition": (refused(condition="l_v < nowhere"), "condition must be an SQL expression over k, l_ts"),
     "a number for a condition": (refused(condition="1 + 1"), "condition must be true or false"),
+    "no condition": (refused(condition=" "), "condition must be an SQL expression over k, l_ts.*, as a text, got ' '"),
+    "a condition that is none": (refused(condition=5), "condition must be an SQL expression over k, l_ts.*, as a text, got 5"),
+    "an unfinished condition": (refused(condition="l_v >"), "condition must be an SQL expression .*, got 'l_v >': Syntax error"),
+    "a key twice": (refused(on=["k", "k"]), "on, for stream l, must name each column once, got k, k"),
     "a watermark": (lambda spark: ps.stream(watermarked(spark), time="ts", window="1 hour"), "must not carry a watermark"),
     "twice the same name": (
         lambda spark: ps.stream(spark.sql("select now() a, 1 b, 2 b"), time="a", window="1 hour", key="b"),

@@ -154,6 +154,8 @@ class _Check:
         for name, _ in tables:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 self.mistakes.append(f"{path} must have names of letters, digits and _, got {shown(name)}")
+        if path == "streams" and len({name.lower() for name, _ in tables}) < len(tables):  # they begin names of columns
+            self.mistakes.append(f"{path} must have names that differ by more than their case, got {', '.join(got or ())}")
         return tables
 
     def kind(self, path: str, got: Any, kinds: Mapping[str, Mapping[str, Key]]) -> dict[str, Any]:

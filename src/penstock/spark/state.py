@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -101,12 +102,21 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
         raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
     names = sorted(set(old["fixed"]) | (set(new["fixed"]) - set(_FACTS)))
     differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
-    told = [f"{name} was {was}, now it is {now}" for name, was, now in differences if was != now]
+    told = [f"{name} was {_plain(was)}, now it is {_plain(now)}" for name, was, now in differences if was != now]
     if told:
         raise PenstockError(
             f"the checkpoint was made with other settings: {'; '.join(told)}. Use a new checkpoint, "
             "or for another number of shards `penstock reshard`"
         )
+
+
+def _plain(setting: Any) -> str:
+    """A setting without the name of a class around the columns in it.
+
+    >>> _plain(["pyarrow.Field<user: string>"])
+    '[user: string]'
+    """
+    return re.sub(r"'pyarrow\.Field<(.*?)>'", r"\1", str(setting))
 
 
 class Vault:
