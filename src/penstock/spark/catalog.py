@@ -239,10 +239,7 @@ JOIN: Mapping[str, Key] = {
     "archive": Key(a_place),
     "min_recall": Key(_min_recall),
     "ghosts": Key(whole(1, "a number of rows")),
-    "name": Key(
-        that("made of letters, digits, '_', '-' and '.'", lambda got: isinstance(got, str) and bool(re.fullmatch(NAME, got))),
-        default="penstock",
-    ),
+    "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
     "seed": Key(whole(0)),
     "alpha": Key(_stretch),
     "beta": Key(number),

@@ -111,7 +111,7 @@ def _source(spark: SparkSession, side: str, job: Job) -> DataFrame:
 
 
 def _pass_through(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
-    """All rows to Python and back, and nothing else: no join on Spark with Python in it can be faster."""
+    """All rows to Python and back, and nothing else."""
     every = reduce(DataFrame.unionByName, sides.values())
     return every.mapInArrow(lambda batches: batches, every.schema)
 
