@@ -3,12 +3,14 @@
 Run: python benchmarks/transport.py [batches] [warm-up]
 
     pass-through   every row to Python and back
+    thrown away    every row to Python, where it ends; the processor gets nothing, touches its state and returns nothing
     one way        rows are packed and shuffled, the processor touches its state and returns nothing
     both ways      it also returns 0.4 rows for each that came, as wide as joined ones
     penstock       the join
 
-What lies between `both ways` and `pass-through` is the way through Spark, with our packing: a second stage, its state store, and the way
-back. What lies between `penstock` and `both ways` is the join. Compare within one run only: the disk moves both.
+`thrown away` is what no join in a stateful processor behind `mapInArrow` can be faster than, however it packs. What lies between it and
+`both ways` is our packing, the shuffle and the way back; between `both ways` and `penstock` lies the join. Compare within one run only:
+other work on the machine, and its disk, move all of them.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ import pyarrow as pa
 
 from penstock.spark import operator
 from penstock.spark.bench import measure, open_session
+from penstock.spark.blocks import UNKNOWN, _headers, packer
 from penstock.spark.contenders import Job
 from penstock.spark.metrics import counted
 from penstock.spark.processor import JoinProcessor, _cells, _counts, _gather, _packed
+from penstock.spark.worker import spare_from_collection
 
 
 class Idle(JoinProcessor):
@@ -55,17 +59,30 @@ class Returning(Idle):
     outputs = 0.4
 
 
+def throwing_away(stream: int, shards: Any, *told: Any, **options: Any) -> Any:
+    """Instead of `packer`: a header for every shard, and no rows."""
+
+    def pack(batches: Any) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield _headers(stream, shards, UNKNOWN, 0)
+        spare_from_collection("pack")
+
+    return pack
+
+
 def main(batches: int = 10, warm_up: int = 20) -> None:
     spark = open_session(2)
     job = Job(batches=batches, warm_up=warm_up)
     speeds = {}
-    for name, contender, processor in (
-        ("pass-through", "pass-through", JoinProcessor),
-        ("one way", "penstock", Idle),
-        ("both ways", "penstock", Returning),
-        ("penstock", "penstock", JoinProcessor),
+    for name, contender, processor, pack in (
+        ("pass-through", "pass-through", JoinProcessor, packer),
+        ("thrown away", "penstock", Idle, throwing_away),
+        ("one way", "penstock", Idle, packer),
+        ("both ways", "penstock", Returning, packer),
+        ("penstock", "penstock", JoinProcessor, packer),
     ):
-        operator.JoinProcessor = processor
+        operator.JoinProcessor, operator.packer = processor, pack
         timing = measure(spark, contender, job, say=lambda text: print(text, end="\r", file=sys.stderr, flush=True))
         speeds[name] = replace(timing, contender=name)
     base = speeds["pass-through"].rows_per_second

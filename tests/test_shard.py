@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.core.budget import Budget
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
+from penstock.spark.hashes import placed
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
 from penstock.spark.plan import Plan, part_of
@@ -69,6 +70,24 @@ def test_every_shard_hears_from_every_task():
     assert content == {(10, 7): {"time": [7], "v": ["b"]}, (20, 5): {"time": [5, 6], "v": ["a", "c"]}}
     idle = [part for out in packer(0, np.array([10]), "time", ["time"])(iter([])) for part in out.to_pylist()]
     assert [(cell["clock"], cell[CELL]) for cell in idle] == [(UNKNOWN, None)]
+
+
+def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monkeypatch):
+    monkeypatch.setattr("penstock.spark.blocks._CELL", 800)
+    batch = pa.record_batch({"key0": pa.array([*range(200), None]), "time": pa.array(range(201)), "v": ["x" * 10] * 201})
+    packed = [
+        part for out in packer(0, np.array([10, 20]), "time", batch.schema.names, ["key0"])(iter([batch])) for part in out.to_pylist()
+    ]
+    found = [(cell["shard"], cell["first"], from_cell(cell[CELL])) for cell in packed if cell[CELL] is not None]
+    place = placed([pa.chunked_array([batch["key0"]])], 201, 2)
+    for number, shard in enumerate((10, 20)):
+        own = [(first, table) for at, first, table in found if at == shard]
+        times = [time for _, table in own for time in table["time"].to_pylist()]
+        assert times == np.flatnonzero(place == number).tolist() and times
+        assert [first for first, _ in own] == [table["time"][0].as_py() for _, table in own] and len(own) > 3
+        assert max(table.nbytes for _, table in own) <= 900
+    alone = [part for out in packer(0, np.array([10]), "time", batch.schema.names)(iter([batch])) for part in out.to_pylist()]
+    assert pa.concat_tables(from_cell(cell[CELL]) for cell in alone if cell[CELL] is not None).equals(pa.table(batch))
 
 
 def plan(memory: Any, policy: str, **more: Any) -> Plan:

@@ -120,6 +120,20 @@ def test_a_stream_in_any_batches_and_any_order_gives_sparks_own_join(spark, tmp_
     assert Counter((row[2], row[4]) for row in got.elements()) == Counter((arrivals[a][3], arrivals[b][3]) for _, a, b in run.outputs)
 
 
+def test_whole_numbers_and_dates_find_their_shards_on_the_way(spark, tmp_path):
+    """The shard of such keys is found in Python, and the same in every batch; in a batch query Spark finds it."""
+    schema, random = "ts timestamp, k int, d date, v string", Random(9)
+    days = [START.date(), START.date() - dt.timedelta(30_000), None]
+    came = {
+        side: [(ts, random.choice([*range(-3, 4), None]), random.choice(days), v) for ts, _, v in sorted(rows(side, 90))] for side in "lr"
+    }
+    frames = [in_batches(spark, tmp_path / side, [own[:40], own[40:]], schema) for side, own in came.items()]
+    out, seen = ran(joined(*frames, on=["k", "d"], shards=3, memory=1000), tmp_path)
+    still = [spark.createDataFrame(own, schema) for own in came.values()]
+    wanted = bag(spark_join(*still, ["k", "d"], 10))
+    assert bag(out) == wanted == bag(joined(*still, on=["k", "d"], shards=3)) and wanted and seen[-1]["total_n_input"] == 180
+
+
 def test_a_collision_of_hashes_changes_nothing(spark, monkeypatch):
     """All keys have one hash: they share a shard of three, and still only equal keys match."""
     monkeypatch.setattr("penstock.spark.inputs.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.trace import Ints
+from penstock.spark.hashes import placed
 from penstock.spark.worker import spare_from_collection
 
 SHARD, STREAM, CLOCK, NULLS, FIRST, CELL = "shard", "stream", "clock", "nulls", "first", "cell"
@@ -21,6 +22,9 @@ _PACKED = pa.schema(
     [(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (NULLS, pa.int64()), (FIRST, pa.int64()), (CELL, pa.binary())]
 )
 _FLUSH = 64 << 20  # bytes of input that are packed together
+_CELL = 200_000
+"""Bytes of a cell, about. Java gives a value of half a megabyte and more (with small heaps) a place of its own, and collects garbage for
+it: with cells of some megabytes that took a tenth of all processor time."""
 UNKNOWN = -(1 << 62)
 """The clock of a stream of which nothing has been seen."""
 
@@ -39,6 +43,17 @@ def to_cell(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def to_cells(table: pa.Table) -> list[tuple[pa.Table, bytes]]:
+    """A table as values that are not too large, each with its rows.
+
+    >>> [(len(rows), len(from_cell(cell))) for rows, cell in to_cells(pa.table({"a": range(60_000)}))]
+    [(25000, 25000), (25000, 25000), (10000, 10000)]
+    """
+    step = max(1, int(table.num_rows * _CELL / max(1, table.nbytes)))
+    parts = [table.slice(begin, step) for begin in range(0, table.num_rows, step)]
+    return [(part, to_cell(part)) for part in parts]
+
+
 def from_cell(cell: Any) -> pa.Table:
     """The table in a value."""
     return pa.ipc.open_stream(cell).read_all()
@@ -53,10 +68,13 @@ def ticks(column: Any) -> Ints:
     return np.asarray(column.cast(pa.int64()))
 
 
-def packer(stream: int, shards: Ints, time: str, names: Sequence[str], flush: int = _FLUSH) -> Callable[[Batches], Batches]:
-    """For `mapInArrow`: rows of one stream, with a column `shard` (a position in `shards`) and one of their times, to packed cells.
+def packer(
+    stream: int, shards: Ints, time: str, names: Sequence[str], keys: Sequence[str] = (), flush: int = _FLUSH
+) -> Callable[[Batches], Batches]:
+    """For `mapInArrow`: rows of one stream, with a column of their times, to packed cells.
 
-    `names` are those of the columns, whatever they are called on the way here.
+    `names` are those of the columns, whatever they are called on the way here. The column `shard` is a position in `shards`; where it
+    did not travel, the hash of the columns `keys` is.
 
     Rows without a time are counted and dropped. Every shard hears from every task, if only how far the task's clock has come.
     """
@@ -76,10 +94,10 @@ def packer(stream: int, shards: Ints, time: str, names: Sequence[str], flush: in
                 size += batch.nbytes
                 clock = max(clock, int(ticks(batch.column(time)).max()))
             if size > flush:
-                yield _cells(stream, shards, time, waiting)
+                yield _cells(stream, shards, time, waiting, keys)
                 waiting, size = [], 0
         if waiting:
-            yield _cells(stream, shards, time, waiting)
+            yield _cells(stream, shards, time, waiting, keys)
         yield _headers(stream, shards, clock, nulls)
         spare_from_collection("pack")
 
@@ -93,23 +111,33 @@ def _headers(stream: int, shards: Ints, clock: int, nulls: int) -> pa.RecordBatc
     return pa.record_batch([*(pa.array(column) for column in columns), pa.nulls(n, pa.binary())], schema=_PACKED)
 
 
-def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch], keys: Sequence[str]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
-    place = np.asarray(table.column(SHARD))
-    table = table.drop_columns(SHARD)
+    place = _places(table, keys, len(shards))
+    table = table.drop_columns(SHARD) if SHARD in table.column_names else table
     present, begins = np.zeros(1, np.int64), np.zeros(1, np.int64)
     if len(shards) > 1:
         order = np.argsort(place.astype(np.int16), kind="stable") if len(shards) < 1 << 15 else np.argsort(place, kind="stable")
         present, begins = np.unique(place[order], return_index=True)
         table = table.take(pa.array(order)) if len(present) > 1 else table
-    cells, firsts = [], []
-    for begin, end in zip(begins, [*begins[1:], len(place)], strict=True):
-        part = table.slice(begin, end - begin)
-        cells.append(to_cell(part))
-        firsts.append(int(ticks(part[time]).min()))
-    n = len(cells)
-    columns = [shards[present], np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
+    found = [
+        (shards[place], int(ticks(part[time]).min()), cell)
+        for place, begin, end in zip(present, begins, [*begins[1:], len(place)], strict=True)
+        for part, cell in to_cells(table.slice(begin, end - begin))
+    ]
+    ids, firsts, cells = zip(*found, strict=True)
+    n = len(found)
+    columns = [np.array(ids), np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
     return pa.record_batch([*(pa.array(column) for column in columns), pa.array(cells, pa.binary())], schema=_PACKED)
+
+
+def _places(table: pa.Table, keys: Sequence[str], shards: int) -> Ints:
+    """The position of each row's shard."""
+    if shards == 1:
+        return np.zeros(table.num_rows, np.int64)
+    if SHARD in table.column_names:
+        return np.asarray(table.column(SHARD))
+    return placed([table.column(name) for name in keys], table.num_rows, shards)
 
 
 def unpacker(schema: pa.Schema) -> Callable[[Batches], Batches]:

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
-from penstock.core.trace import Ints
 from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
+from penstock.spark.hashes import can_hash
 from penstock.spark.inputs import Stream, quoted, stream
 from penstock.spark.metrics import RESULTS, metrics
 from penstock.spark.plan import Plan
@@ -38,7 +38,7 @@ _BOUNDS = {
     f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """Set where nobody did: by Spark's defaults a checkpoint keeps 130 versions, RocksDB's memory has no bound, each batch a snapshot."""
-_CELL = 8 << 20  # bytes of input in a cell of a batch query
+_CELL = 8 << 20  # bytes of input that a task of a batch query packs together
 GHOSTS = 1_000_000
 """The shed tuples that are remembered by default, so that what they would have made is counted."""
 
@@ -93,7 +93,7 @@ def _assembled(made: Made) -> DataFrame:
     if streaming:
         _set_up(made.spark)
         watch(made.spark, least if made.action == "warn" else None)
-    played = _packed(made.frames, np.array(plan.shards), plan.times, streaming).groupBy(SHARD)
+    played = _packed(made.frames, plan, streaming).groupBy(SHARD)
     results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None
     if plan.condition is not None:
@@ -121,13 +121,21 @@ def _set_up(spark: SparkSession) -> None:
             ) from None
 
 
-def _packed(frames: list[DataFrame], ids: Ints, times: Sequence[str], streaming: bool) -> DataFrame:
+def _packed(frames: list[DataFrame], plan: Plan, streaming: bool) -> DataFrame:
     """All streams as packed cells; in a batch query in the order of time, so that no shard needs all of its input at once."""
+    flush: dict[str, int] = {}
+    keys: tuple[str, ...] = ()
     if not streaming:
-        sorted_by = zip(frames, times, strict=True)
+        sorted_by = zip(frames, plan.times, strict=True)
         frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, quoted(time)) for frame, time in sorted_by]
-    flush = {} if streaming else {"flush": _CELL}
-    packs = [packer(number, ids, time, frame.columns, **flush) for number, (frame, time) in enumerate(zip(frames, times, strict=True))]
+        flush = {"flush": _CELL}
+    elif len(plan.shards) == 1 or (plan.route == "key" and plan.keys and can_hash(plan.schema.types[: plan.keys])):
+        keys = tuple(f"key{number}" for number in range(plan.keys))
+        frames = [frame.drop(SHARD) for frame in frames]
+    ids = np.array(plan.shards)
+    packs = [
+        packer(number, ids, time, frame.columns, keys, **flush) for number, (frame, time) in enumerate(zip(frames, plan.times, strict=True))
+    ]
     packed = [_nameless(frame).mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
     united = packed[0]
     for other in packed[1:]:

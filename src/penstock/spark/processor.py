@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.trace import Ints
 from penstock.spark import local
-from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cell
+from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cells
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import COUNTS, counted
 from penstock.spark.plan import Plan
@@ -21,7 +21,7 @@ from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 from penstock.spark.worker import spare_from_collection
 
-_CELL_ROWS = 100_000  # joined rows that travel as one value
+_CELLS = 64  # that are handed out at a time
 _SLICE = 200_000  # rows of a batch query that are played at a time
 
 Packed = tuple[int, int, int, int, bytes | None]
@@ -146,8 +146,10 @@ def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.D
 
 
 def _cells(joined: pa.Table) -> Iterator[pd.DataFrame]:
-    for begin in range(0, joined.num_rows, _CELL_ROWS):
-        yield pd.DataFrame({CELL: [to_cell(joined.slice(begin, _CELL_ROWS))], COUNTS: [None]})
+    cells = [cell for _, cell in to_cells(joined)]
+    for begin in range(0, len(cells), _CELLS):
+        some = cells[begin : begin + _CELLS]
+        yield pd.DataFrame({CELL: some, COUNTS: [None] * len(some)})
 
 
 def _counts(plan: Plan, counts: dict[str, float]) -> pd.DataFrame:
