@@ -88,7 +88,7 @@ kernels: setup
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then the quick ones without compilation
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos"
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief
 
 chaos: setup kernels java ## kill the driver, workers and executors of a join thirty times
 	$(BIN)/pytest -m "chaos or slow" tests/test_chaos.py

@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 repeatable = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
 settings.register_profile("default", repeatable, max_examples=50)
-settings.register_profile("thorough", repeatable, max_examples=1000)
+settings.register_profile("thorough", repeatable, max_examples=500)
+settings.register_profile("brief", repeatable, max_examples=20)  # without compilation: the same tests, many times slower
 # pytest reads --hypothesis-profile=thorough after this file, so the option wins.
 settings.load_profile("default")
 

@@ -22,6 +22,7 @@ ON_SPARK = [
     pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
 ]
 
+_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = "ts timestamp, k string, v string"
 
@@ -35,6 +36,8 @@ def new_session(master: str = "local[2]", **settings: str) -> SparkSession:
         .config("spark.sql.session.timeZone", "Europe/Berlin")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # small inputs: do not compile much
+        # A checkpoint on a local disk is written with eight programs less for each file: Spark's usual way asks for links by `readlink`.
+        .config("spark.sql.streaming.checkpointFileManagerClass", f"{_FILES}.FileSystemBasedCheckpointFileManager")
     )
     for name, value in settings.items():
         builder = builder.config(name, value)
