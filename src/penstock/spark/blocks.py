@@ -1,7 +1,7 @@
 """Arrow batches <-> packed cells: many rows travel as one binary value, shard by shard.
 
-Rows cross the boundary between Spark and Python one at a time, and that is what costs. So a first step packs all rows of a shard into
-one cell (Arrow IPC), the stateful operator sees a few large rows, and a last step unpacks what it returns.
+Rows cross the boundary between Spark and Python one at a time, and that is what costs. So a first step packs the rows of a shard into
+cells of some thousand rows (Arrow IPC), which are the rows that the stateful operator sees, and a last step unpacks what it returns.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ def to_cell(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def to_cells(table: pa.Table) -> list[tuple[pa.Table, bytes]]:
+def to_cells(table: pa.Table) -> Iterator[tuple[pa.Table, bytes]]:
     """A table as values that are not too large, each with its rows.
 
     >>> [(len(rows), len(from_cell(cell))) for rows, cell in to_cells(pa.table({"a": range(60_000)}))]
     [(25000, 25000), (25000, 25000), (10000, 10000)]
     """
     step = max(1, int(table.num_rows * _CELL / max(1, table.nbytes)))
-    parts = [table.slice(begin, step) for begin in range(0, table.num_rows, step)]
-    return [(part, to_cell(part)) for part in parts]
+    for begin in range(0, table.num_rows, step):
+        part = table.slice(begin, step)
+        yield part, to_cell(part)
 
 
 def from_cell(cell: Any) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,8 @@ def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.D
 
 
 def _cells(joined: pa.Table) -> Iterator[pd.DataFrame]:
-    cells = [cell for _, cell in to_cells(joined)]
-    for begin in range(0, len(cells), _CELLS):
-        some = cells[begin : begin + _CELLS]
+    cells = (cell for _, cell in to_cells(joined))
+    while some := list(islice(cells, _CELLS)):
         yield pd.DataFrame({CELL: some, COUNTS: [None] * len(some)})
 
 
