@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
@@ -132,6 +133,17 @@ def test_whole_numbers_and_dates_find_their_shards_on_the_way(spark, tmp_path):
     still = [spark.createDataFrame(own, schema) for own in came.values()]
     wanted = bag(spark_join(*still, ["k", "d"], 10))
     assert bag(out) == wanted == bag(joined(*still, on=["k", "d"], shards=3)) and wanted and seen[-1]["total_n_input"] == 180
+
+
+def test_workers_on_this_machine_run_the_python_of_this_program_unless_told(spark, monkeypatch):
+    """Spark takes the first python3 in PATH, which need not be the one that has Penstock."""
+    sides = [spark.createDataFrame(rows(tag, 20), SCHEMA) for tag in "lr"]
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    joined(*sides)
+    assert spark.sparkContext.pythonExec == "python3", "PYSPARK_PYTHON was set"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    out = joined(*sides)
+    assert spark.sparkContext.pythonExec == sys.executable and bag(out) == bag(spark_join(*sides, ["k"], 10))
 
 
 def test_a_collision_of_hashes_changes_nothing(spark, monkeypatch):

@@ -198,12 +198,12 @@ def _settings(spark: SparkSession, job: Job, contender: Contender) -> Iterator[N
                 spark.conf.set(name, old)
 
 
-def _watch(query: Any, total: int, tell: Callable[[int], object]) -> list[dict[str, Any]]:
-    """The progress of a query's batches that had rows, once there are so many."""
+def _watch(query: Any, total: int, tell: Callable[[int], object], before: int = 0) -> list[dict[str, Any]]:
+    """The progress of a query's batches that had rows, once there are so many; `before` counts those before it was restarted."""
     told = -1
     while True:
         last = query.lastProgress  # of one batch: to ask for all of them at every look would keep Java busy
-        done = 0 if last is None else last.batchId + 1
+        done = 0 if last is None else last.batchId + 1 - before
         if done >= total:
             found = [one for one in query.recentProgress if one["numInputRows"]]
             if len(found) >= total:

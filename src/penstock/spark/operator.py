@@ -24,6 +24,7 @@ from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
 from penstock.spark.progress import watch
+from penstock.spark.session import use_this_python
 from penstock.spark.shard import LOST
 
 _STREAMING = "spark.sql.streaming."
@@ -90,6 +91,7 @@ def _assembled(made: Made) -> DataFrame:
     """The query."""
     plan, schema, least = made.plan, made.schema, made.least
     streaming = made.frames[0].isStreaming
+    use_this_python(made.spark)
     if streaming:
         _set_up(made.spark)
         watch(made.spark, least if made.action == "warn" else None)

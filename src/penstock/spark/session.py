@@ -1,4 +1,4 @@
-"""A Spark session for commands, which have something better to say than Spark's log."""
+"""A Spark session for commands, which have something better to say than Spark's log; and the Python of the workers of any session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
 
 _OPTIONS: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+_ANY_PYTHON = "python3"
+"""What Spark starts as a worker when it was not told."""
 
 
 def quiet_session() -> SparkSession:
@@ -28,6 +32,18 @@ def quiet_session() -> SparkSession:
             return SparkSession.builder.appName("penstock").config(map=_OPTIONS).getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
         raise PenstockError(f"Spark needs Java 17 or newer, and does not start: install it or set JAVA_HOME ({error})") from error
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Have Spark's workers on this machine run the Python that runs this program, where nobody said which.
+
+    Spark would take the first `python3` of the path: not the one of an environment that was not activated, where Penstock is.
+    """
+    if is_remote() or "PYSPARK_PYTHON" in os.environ:
+        return
+    context = spark.sparkContext
+    if context.pythonExec == _ANY_PYTHON and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
 
 
 @contextmanager

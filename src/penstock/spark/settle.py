@@ -22,6 +22,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.ledger import Pages, find
 from penstock.spark.marks import NOTHING, Mark, committed, marks, query_of, reach, settled, stretches, together
 from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
+from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
 
 Folder = str | os.PathLike[str]
@@ -94,6 +95,7 @@ def settlement(
         raise PenstockError(f"checkpoint must have the batches that are settled, up to {settled(known)}, but it ends with {newest}")
     since, through = _range(known, newest, to, since, through)
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    use_this_python(spark)
     schema = T.StructType.fromJson(json.loads(pages.plan.schema))
     new = [page for page in there if since < page.batch <= through]
     if not new:

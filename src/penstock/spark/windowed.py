@@ -22,6 +22,7 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.spark.duration import microseconds
 from penstock.spark.inputs import check_columns, quoted
+from penstock.spark.session import use_this_python
 from penstock.spark.static import KEY, is_ordered, key_columns, keys_of
 from penstock.static.plan import asked_for, budget_of, check_method, kind_of, make_plan
 
@@ -69,6 +70,7 @@ def truncate_windows(
     tagged = [_tagged(place, frames, name, keys[name], times[name], length, late) for place, name in enumerate(frames)]
     names = [f"{KEY}{number}" for number in range(len(next(iter(keys.values()))))]
     groups = _grouped(reduce(DataFrame.unionByName, tagged), names, len(frames))
+    use_this_python(next(iter(frames.values())).sparkSession)
     plan = F.udf(_planner(list(frames), keep, drop, method), _PLAN)
     counts = [F.transform(F.col(_ROWS), _size(place)) for place in range(len(frames))]
     nulls = F.transform(F.col(_ROWS), lambda group: group[_NULL])
