@@ -1,6 +1,6 @@
 """What the way to the join and back costs by itself: the job of `penstock bench spark` with a processor that does nothing.
 
-Run: python benchmarks/transport.py [batches] [warm-up]
+Run: python benchmarks/transport.py [rounds] [batches of a round] [warm-up]
 
     pass-through   every row to Python and back
     thrown away    every row to Python, where it ends; the processor gets nothing, touches its state and returns nothing
@@ -9,24 +9,29 @@ Run: python benchmarks/transport.py [batches] [warm-up]
     penstock       the join
 
 `thrown away` is what no join in a stateful processor behind `mapInArrow` can be faster than, however it packs. What lies between it and
-`both ways` is our packing, the shuffle and the way back; between `both ways` and `penstock` lies the join. Compare within one run only:
-other work on the machine, and its disk, move all of them.
+`both ways` is our packing, the shuffle and the way back; between `both ways` and `penstock` lies the join.
+
+After the warm-up of all of them they take turns: in every round each goes on from its checkpoint for some batches, and is compared with
+the pass-through of that round. What else the machine does, and its disk, then moves all of them alike.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
+import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from penstock.spark import operator
-from penstock.spark.bench import measure, open_session
+from penstock.spark.bench import _settings, _watch, open_session
 from penstock.spark.blocks import UNKNOWN, _headers, packer
-from penstock.spark.contenders import Job
+from penstock.spark.contenders import CONTENDERS, Job, query
 from penstock.spark.metrics import counted
 from penstock.spark.processor import JoinProcessor, _cells, _counts, _gather, _packed
 from penstock.spark.worker import spare_from_collection
@@ -71,28 +76,47 @@ def throwing_away(stream: int, shards: Any, *told: Any, **options: Any) -> Any:
     return pack
 
 
-def main(batches: int = 10, warm_up: int = 20) -> None:
+WAYS = {
+    "pass-through": ("pass-through", JoinProcessor, packer),
+    "thrown away": ("penstock", Idle, throwing_away),
+    "one way": ("penstock", Idle, packer),
+    "both ways": ("penstock", Returning, packer),
+    "penstock": ("penstock", JoinProcessor, packer),
+}
+_RESTART = 4
+"""Batches after a restart that do not count."""
+
+
+def seconds(spark: SparkSession, way: str, checkpoint: str, batches: int) -> float:
+    """Go on from a checkpoint for so many batches after a restart; the median of their seconds."""
+    name, operator.JoinProcessor, operator.packer = WAYS[way]
+    contender, job = CONTENDERS[name], Job()
+    before = 1 + max((int(path.name) for path in Path(checkpoint, "commits").glob("[0-9]*")), default=-1)
+    with _settings(spark, job, contender):
+        running = query(spark, job, contender).writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            events = _watch(running, _RESTART + batches, lambda done: None, before)
+        finally:
+            running.stop()
+    return statistics.median(event["durationMs"]["triggerExecution"] / 1000 for event in events[_RESTART:])
+
+
+def main(rounds: int = 6, batches: int = 8, warm_up: int = 80) -> None:
     spark = open_session(2)
-    job = Job(batches=batches, warm_up=warm_up)
-    speeds = {}
-    for name, contender, processor, pack in (
-        ("pass-through", "pass-through", JoinProcessor, packer),
-        ("thrown away", "penstock", Idle, throwing_away),
-        ("one way", "penstock", Idle, packer),
-        ("both ways", "penstock", Returning, packer),
-        ("penstock", "penstock", JoinProcessor, packer),
-    ):
-        operator.JoinProcessor, operator.packer = processor, pack
-        timing = measure(spark, contender, job, say=lambda text: print(text, end="\r", file=sys.stderr, flush=True))
-        speeds[name] = replace(timing, contender=name)
-    base = speeds["pass-through"].rows_per_second
-    print("              rows/s  of pass-through  seconds/batch  processor µs/row")
-    for name, one in speeds.items():
-        seconds = sum(one.seconds) / len(one.seconds)
-        print(
-            f"{name:12} {one.rows_per_second:9,.0f} {one.rows_per_second / base:14.2f} {seconds:13.2f} {one.cpu_microseconds_per_row:16.2f}"
-        )
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for number in range(rounds + 1):
+            for way in WAYS:
+                print(f"{way}, {f'round {number} of {rounds}' if number else 'warm-up'}      ", end="\r", file=sys.stderr, flush=True)
+                spent = seconds(spark, way, f"{folder}/{way.replace(' ', '-')}", batches if number else warm_up)
+                if number:
+                    taken[way].append(spent)
+    print("              rows/s  seconds/batch  of pass-through, median (lowest to highest of a round)")
+    for way, those in taken.items():
+        middle = statistics.median(those)
+        of = [base / one for base, one in zip(taken["pass-through"], those, strict=True)]
+        print(f"{way:12} {Job().rows / middle:9,.0f} {middle:13.2f} {statistics.median(of):12.2f} ({min(of):.2f} to {max(of):.2f})")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(*map(int, sys.argv[1:4]))
