@@ -118,6 +118,11 @@ WRONG = {
     "no pace": ({"sources.shop": {"kind": "generator", "streams": ["v", "o"]}}, "sources.shop.rows_per_second or ticks_per_batch must be"),
     "no checkpoint": ({"sink": {"kind": "json", "path": "x"}}, "sink.checkpoint must be the path of a file or folder, got nothing"),
     "one place for two": ({"sink": FILES["sink"] | {"checkpoint": "out/"}}, 'sink.checkpoint must be another place than sink.path, got "o'),
+    "no such URL": ({"sources.shop": {"kind": "csv", "path": "file:///no/where"}}, "sources.shop.path must be a file or folder that is"),
+    "no such type": (
+        {"sources.shop": {"kind": "csv", "path": ".", "schema": "ts timestmp"}},
+        "sources.shop.schema: the type of ts must be one of string, ",
+    ),
     "no such folder": ({"sources.shop": {"kind": "csv", "path": "no/where"}}, "sources.shop.path must be a file or folder that is there"),
     "settings": ({"spark": {"settings": {"a": []}}}, "spark.settings must be a table of texts, numbers and true or false, got {a = []}"),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.value import OBJECTIVES
 from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
+from penstock.spark.ddl import check_schema
 from penstock.spark.duration import microseconds
 from penstock.spark.plan import NAME
 from penstock.spark.windows import window_of
@@ -124,6 +125,10 @@ def _links(got: Any) -> bool:
     return _text(got) or (isinstance(got, list) and bool(got) and all(map(_text, got)))
 
 
+def _schema(path: str, got: Any) -> str:
+    return check_schema(path, that('columns and types such as "ts timestamp, k string"', _text)(path, got))
+
+
 def _trigger(path: str, got: Any) -> dict[str, Any]:
     """What `DataStreamWriter.trigger` takes; nothing for Spark's default."""
     if isinstance(got, str) and got in TRIGGERS:
@@ -182,7 +187,7 @@ SPARK: Mapping[str, Key] = {
 
 _FILES = {
     "path": Key(a_place, needed=True),
-    "schema": Key(that('columns and types such as "ts timestamp, k string"', _text)),
+    "schema": Key(_schema),
     "files_per_batch": Key(whole(1)),
     "options": Key(settings, default={}),
 }

@@ -20,6 +20,7 @@ from penstock.spark.java import missing_java
 from penstock.spark.operator import join, stream
 from penstock.spark.quiet import without_preamble
 from penstock.spark.recipe import Recipe, generator_arguments
+from penstock.spark.store import local_path
 
 _FLAGS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -106,7 +107,8 @@ def _length(said: Any) -> Any:
 
 def _place(path: str) -> str:
     """A path seen from where we run, as Spark's processes may run elsewhere; a URI as it is."""
-    return path if "://" in path else str(Path(path).absolute())
+    local = local_path(path)
+    return path if local is None or path.lower().startswith("file:") else local
 
 
 def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -26,7 +25,7 @@ from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 from penstock.spark.plan import check_width, part_of
-from penstock.spark.store import folder_of
+from penstock.spark.store import folder_of, local_path
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
 from penstock.statistics.table import open_running
 
@@ -270,7 +269,8 @@ def _paths(recipe: Recipe) -> list[str]:
     wrong = []
     for name, source in recipe.sources.items():
         path = source.get("path")
-        if path is not None and not re.search(r"://|[*?\[{]", path) and not Path(path).exists():
+        local = None if path is None else local_path(path)
+        if local is not None and not re.search(r"[*?\[{]", local) and not Path(local).exists():
             wrong.append(f"sources.{name}.path must be a file or folder that is there, got {shown(path)}")
     places = {
         "sink.path": recipe.sink.get("path"),
@@ -284,7 +284,7 @@ def _paths(recipe: Recipe) -> list[str]:
     }
     seen: dict[str, str] = {}
     for key, place in places.items():
-        whole = None if place is None else place.rstrip("/") if "://" in place else os.path.abspath(place)
+        whole = None if place is None else local_path(place) or place.rstrip("/")
         if whole is not None and seen.setdefault(whole, key) != key:
             wrong.append(f"{key} must be another place than {seen[whole]}, got {shown(place)}")
     return wrong

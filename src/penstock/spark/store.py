@@ -30,6 +30,18 @@ def folder_of(archive: Any) -> str | None:
     return os.fspath(archive)
 
 
+def local_path(place: str) -> str | None:
+    """Where on this machine's disks that is; None: elsewhere. Not decoded, as Hadoop does not: file:///a%20b is the folder a%20b.
+
+    >>> local_path("/a/../b"), local_path("file:///b"), local_path("file:/b"), local_path("s3a://b")
+    ('/b', '/b', '/b', None)
+    """
+    match = _SCHEME.fullmatch(place)
+    if match is None:
+        return os.path.abspath(place)
+    return os.path.abspath(re.sub("^//[^/]*(?=/)", "", match[2])) if match[1].lower() == "file" else None
+
+
 class Store:
     """Files by their names in a folder; every trouble is a PenstockError that names the folder.
 
@@ -125,14 +137,13 @@ class Store:
 
 def _open(folder: str, argument: str) -> tuple[fs.FileSystem, str, str]:
     """The file system, the path in it, and what Spark calls the folder."""
-    match = _SCHEME.fullmatch(folder)
-    if not folder or match is None or match[1].lower() == "file":
-        # Not decoded, as Hadoop does not: file:///a%20b is the folder a%20b.
-        path = os.path.abspath(folder if match is None else re.sub("^//[^/]*(?=/)", "", match[2])) if folder else ""
-        if not path:
-            raise PenstockError(f"{argument} must be a folder, got {folder!r}")
-        return fs.LocalFileSystem(), path, f"file://{path}"
-    scheme, rest = match[1].lower(), match[2]
+    if not folder:
+        raise PenstockError(f"{argument} must be a folder, got {folder!r}")
+    local = local_path(folder)
+    if local is not None:
+        return fs.LocalFileSystem(), local, f"file://{local}"
+    scheme, _, rest = folder.partition(":")
+    scheme = scheme.lower()
     url = folder.split("?")[0].rstrip("/")
     try:
         files, path = fs.FileSystem.from_uri(f"{_ALIASES.get(scheme, scheme)}:{rest}")
