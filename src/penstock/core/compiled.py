@@ -1,6 +1,7 @@
 """`@kernel`: compile a function with Numba and keep the machine code on disk between processes."""
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from numba.core import config as untyped_config
 
 types: Any = untyped_types
 config: Any = untyped_config
+
+logger = logging.getLogger("penstock")
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -36,6 +39,13 @@ def inlined(function: F) -> F:
 def routine(function: F) -> F:
     """Compile `function`, which may make arrays."""
     return _compile(function)
+
+
+@cache
+def say_if_cold(function: str) -> None:
+    """Say, once in a process, that a compiled function (`module.name`) takes its time when it is called for the first time on a machine."""
+    if not config.DISABLE_JIT and not any(Path(_cache_folder()).glob(f"*/{function}-*.nbi")):
+        logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
 
 
 def _compile(function: F, **options: Any) -> F:

@@ -12,7 +12,7 @@ from penstock.core.allocate import allocate, in_one_block, pattern_bands
 from penstock.core.batch import Batch, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.columns import Columns
-from penstock.core.compiled import kernel
+from penstock.core.compiled import kernel, say_if_cold
 from penstock.core.engine import Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.memory import live_slots
@@ -36,6 +36,7 @@ class FastEngine:
     """Plays batches with compiled code; see `penstock.core.engine`."""
 
     def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
+        say_if_cold("play.play")
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
         self.bands = self._find_bands()
         self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64)

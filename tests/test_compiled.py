@@ -1,0 +1,44 @@
+"""Compiled code is kept on disk, and nobody waits for it without a word."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.core import compiled
+
+PLAY = "import penstock as ps; ps.simulate(ps.Trace.from_streams(R='ab', S='ba'), window=2, memory=1)"
+
+
+@pytest.fixture(autouse=True)
+def _another_process():
+    compiled.say_if_cold.cache_clear()
+    yield
+    compiled.say_if_cold.cache_clear()
+
+
+@pytest.mark.jit_only
+def test_the_first_call_on_a_machine_is_announced_once(tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(compiled, "_cache_folder", lambda: str(tmp_path))
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        compiled.say_if_cold("play.play")
+        compiled.say_if_cold("play.play")
+    assert [record.getMessage()[:30] for record in caplog.records] == ["Penstock compiles for this mac"]
+
+
+@pytest.mark.jit_only
+def test_code_that_was_kept_is_not_announced() -> None:
+    """Two processes: whichever of the tests compiled first, the second of these finds the code."""
+    said = [subprocess.run([sys.executable, "-c", PLAY], check=True, capture_output=True, text=True).stderr for _ in range(2)]
+    assert "compiles" not in said[1]
+
+
+def test_nothing_is_announced_where_nothing_is_compiled(monkeypatch, tmp_path, caplog) -> None:
+    monkeypatch.setattr(compiled, "_cache_folder", lambda: os.fspath(tmp_path))
+    monkeypatch.setattr(compiled.config, "DISABLE_JIT", 1)
+    compiled.say_if_cold("play.play")
+    assert not caplog.records
