@@ -47,7 +47,7 @@ class Idle(JoinProcessor):
         self.cells.updateValue(("idle", 0), (b"something",))
         size = sum(table.num_rows for table in tables if table is not None)
         if size and self.outputs:
-            yield from _cells(self._alike(tables, int(size * self.outputs)))
+            yield from _cells([self._alike(tables, int(size * self.outputs))])
         yield _counts(self.plan, dict.fromkeys(counted(len(self.plan.streams)), 0.0))
 
     def _alike(self, tables: list[pa.Table | None], size: int) -> pa.Table:

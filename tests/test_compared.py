@@ -104,7 +104,8 @@ def test_a_book_forgets_no_value_that_a_tuple_still_has():
             columns = {"time": time, f"key{place}": pa.array(key, pa.string()), f"{tag}_k": pa.array(key, pa.string()), f"{tag}_v": value}
             tables.append(pa.table(columns))
         result = shard.play(tables, np.array([batch * 6 + 6] * 3))
-        made += Counter(zip(*(result.joined[f"{tag}_v"].to_pylist() for tag in "lrs"), strict=True))
+        joined = pa.concat_tables(result.joined)
+        made += Counter(zip(*(joined[f"{tag}_v"].to_pylist() for tag in "lrs"), strict=True))
     sides = [[(number, t, k) for number, (place, t, k) in enumerate(rows) if place == side and k is not None] for side in range(3)]
     exact = Counter(
         (a, b, c)

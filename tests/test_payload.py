@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.spark import payload as module
 from penstock.spark.payload import Payload
+from penstock.spark.weight import row_bytes
 
 STREAMS = 2
 
@@ -31,9 +33,15 @@ def everyone(alive):
     return np.array([row for rows in alive.values() for row in rows], dtype=np.int64)
 
 
-@given(histories(), st.booleans())
-def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, again):
-    """Whether each row is told to have left once, or all that are not alive are told every time."""
+@given(histories(), st.booleans(), st.sampled_from([0, 1 << 30]))
+def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, again, heavy):
+    """Whether each row is told to have left once, or all that are not alive are told every time; and however rows are fetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_HEAVY", heavy)
+        _played(history, again)
+
+
+def _played(history, again):
     payload, alive, written, next_row = Payload(), {stream: [] for stream in range(STREAMS)}, {}, 0
     for steps, seed, share in history:
         rng = np.random.default_rng(seed)
@@ -45,11 +53,18 @@ def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, a
         for stream, rows in alive.items():
             if rows:
                 asked = rng.choice(rows, size=rng.integers(1, 2 * len(rows) + 1))
-                assert payload.fetch(stream, asked, ["text"])["text"].to_pylist() == texts(asked)
+                found = payload.fetch(stream, asked, ["text"])
+                assert found["text"].to_pylist() == texts(asked)
+                assert payload.sizes(stream, asked).tolist() == row_bytes(found).tolist()
+                assert payload.widest(stream) >= payload.sizes(stream, asked).max()
+        before, there = payload.as_it_is(), alive
         known = everyone(alive)
         left = rng.permutation(known[rng.random(len(known)) < share])
         dead = [block.rows[~block.alive] for block in payload.blocks.values() if again]
         written |= payload.close(np.concatenate([left, *dead]))
+        for stream, rows in there.items():
+            if rows:
+                assert before.fetch(stream, np.array(rows), ["text"])["text"].to_pylist() == texts(rows), "it has left since"
         gone = set(left.tolist())
         alive = {stream: [row for row in rows if row not in gone] for stream, rows in alive.items()}
         held = {stream: [] for stream in range(STREAMS)}

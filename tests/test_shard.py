@@ -158,7 +158,8 @@ def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_restart(tmp
                 table["time"].to_pylist(), side * len(table), table[f"{side}_v"].to_pylist(), table["key0"].to_pylist(), strict=True
             )
         shard, result = held.play(plan(15, policy), tables, tmp_path if nearby else None)
-        made += zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True)
+        joined = pa.concat_tables(result.joined)
+        made += zip(joined["l_v"].to_pylist(), joined["r_v"].to_pylist(), strict=True)
         assert result.counts["retained_rows"] <= 15
         assert sum(len(block.rows) for block in shard.payload.blocks.values()) <= 2 * 15 + 2  # dead payload is at most half of a block
     arrivals.sort(key=lambda row: row[:3])
@@ -206,10 +207,28 @@ def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only
         tables = a_batch(random, number * 25, 25)
         _, result = held.play(bare, tables, tmp_path if number % 2 else None)
         expected = whole.play(tables, clocks_of(tables))
-        made = result.joined.filter(pc.equal(result.joined["__lost"], 0))
-        assert made["l_v"].to_pylist() == expected.joined["l_v"].to_pylist()
-        assert result.joined.num_rows - made.num_rows == expected.counts["lost"]
+        joined = pa.concat_tables(result.joined)
+        made = joined.filter(pc.equal(joined["__lost"], 0))
+        assert made["l_v"].to_pylist() == pa.concat_tables(expected.joined)["l_v"].to_pylist()
+        assert joined.num_rows - made.num_rows == expected.counts["lost"]
     assert expected.counts["total_lost"] > 0
+
+
+def test_joined_rows_are_made_some_at_a_time(monkeypatch):
+    """One long text that meets many rows: all joined rows at once would be many times what came."""
+    schema = pa.schema([("k", pa.string()), ("l_v", pa.string()), ("r_v", pa.string()), ("__lost", pa.float64())])
+    options = {"window": 1000, "memory": 1000, "policy": "prob", "stats": "decayed"}
+    wide = Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
+    sides = []
+    for side, long in (("l", 40), ("r", 70)):
+        values = [side * (10_000 if n == long else n % 5) for n in range(100)]
+        sides.append(pa.table({"time": range(100), "order": range(100), "key0": ["a"] * 100, f"{side}_v": values}))
+    expected = pa.concat_tables(Shard(wide).play(sides, clocks_of(sides)).joined)
+    monkeypatch.setattr("penstock.spark.shard._PIECE", 50_000)
+    pieces = list(Shard(wide).play(sides, clocks_of(sides)).joined)
+    assert pa.concat_tables(pieces).to_pylist() == expected.to_pylist() and expected.num_rows == 10_000
+    sizes = [int(row_bytes(piece).sum()) for piece in pieces]
+    assert len(pieces) > 30 and max(sizes) < 50_000 + 20_000 + 20 * max(piece.num_rows for piece in pieces)
 
 
 def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_path):
@@ -223,9 +242,9 @@ def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_p
     for number in range(24):
         tables = a_batch(random, number * 8, 8)
         _, result = held.play(judging, tables, tmp_path if number % 3 else None)
-        pairs += Counter(zip(result.joined["l_v"].to_pylist(), result.joined["r_v"].to_pylist(), strict=True))
-        whole = ample.play(tables, clocks_of(tables)).joined
-        exact += Counter(zip(whole["l_v"].to_pylist(), whole["r_v"].to_pylist(), strict=True))
+        for found, into in ((result.joined, pairs), (ample.play(tables, clocks_of(tables)).joined, exact)):
+            joined = pa.concat_tables(found)
+            into.update(zip(joined["l_v"].to_pylist(), joined["r_v"].to_pylist(), strict=True))
     assert result.counts["total_lost"] > 100
     assert pairs == exact
 

@@ -6,7 +6,10 @@ stream follow each other, and finding a row takes two binary searches.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,11 @@ import pyarrow as pa
 
 from penstock.core.trace import Ints
 from penstock.spark.blocks import from_cell, to_cell
+from penstock.spark.weight import row_bytes, widest_row
 
 _SPREAD = 16  # numbers that a table of places may have for each row that is looked for
-_WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted
+_WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted,
+_HEAVY = 256 << 20  # and so many bytes: Arrow has no room for more than 2 GB of texts in one array
 _MOST = 8 << 20  # bytes of a block: values of some 100 MB are more than Spark's state takes
 Changes = dict[int, bytes | None]
 """What to write under the number of a block; None: remove it."""
@@ -59,6 +64,11 @@ class Block:
         step = max(1, len(self.rows) * most // max(1, self.table.nbytes))
         starts = range(0, len(self.rows), step)
         return [Block.of(self.stream, self.rows[at : at + step], self.table.slice(at, step)) for at in starts]
+
+    @cached_property
+    def widest(self) -> int:
+        """At least the bytes of any of its rows."""
+        return widest_row(self.table)
 
     @property
     def dead_bytes(self) -> float:
@@ -123,14 +133,52 @@ class Payload:
 
     def fetch(self, stream: int, rows: Ints, columns: list[str]) -> pa.Table:
         """The columns of these rows, in this order."""
-        mine = [block for block in (*self.blocks.values(), *self.new) if block.stream == stream]
-        which = np.searchsorted([block.rows[0] for block in mine], rows, side="right") - 1
+        mine, which = self._find(stream, rows)
         touched = [mine[number] for number in np.flatnonzero(np.bincount(which))]
+        if sum(len(block.rows) for block in touched) > _WHOLE * len(rows) or sum(block.table.nbytes for block in touched) > _HEAVY:
+            return self._fetch_apart(mine, which, rows, columns)
         held = np.concatenate([block.rows for block in touched])
-        table = pa.concat_tables([block.table.select(columns) for block in touched])
-        if len(held) <= _WHOLE * len(rows):
-            table = table.combine_chunks()
+        table = pa.concat_tables([block.table.select(columns) for block in touched]).combine_chunks()
         return table.take(pa.array(_places(held, rows)))
+
+    def _fetch_apart(self, mine: list[Block], which: Ints, rows: Ints, columns: list[str]) -> pa.Table:
+        """What is wanted of each block, and then in order: costs what is wanted, not what is held."""
+        order = np.argsort(which, kind="stable")
+        ends = np.flatnonzero(np.diff(which[order])) + 1
+        parts = []
+        for at in np.split(order, ends):
+            block = mine[which[at[0]]]
+            parts.append(block.table.select(columns).take(pa.array(_places(block.rows, rows[at]))))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(back))
+
+    def sizes(self, stream: int, rows: Ints) -> Ints:
+        """The bytes of each of these rows."""
+        mine, which = self._find(stream, rows)
+        found = np.empty(len(rows), dtype=np.int64)
+        for number in np.flatnonzero(np.bincount(which)):
+            block, at = mine[number], np.flatnonzero(which == number)
+            found[at] = row_bytes(block.table)[_places(block.rows, rows[at])]
+        return found
+
+    def widest(self, stream: int) -> int:
+        """At least the bytes of any row of a stream."""
+        return max((block.widest for block in self._all() if block.stream == stream), default=0)
+
+    def as_it_is(self) -> Payload:
+        """To fetch from what is here now, whatever leaves after."""
+        copy = Payload()
+        copy.blocks, copy.new = dict(self.blocks), list(self.new)
+        return copy
+
+    def _all(self) -> Iterator[Block]:
+        return chain(self.blocks.values(), self.new)
+
+    def _find(self, stream: int, rows: Ints) -> tuple[list[Block], Ints]:
+        """The blocks of a stream, and which of them each row is in."""
+        mine = [block for block in self._all() if block.stream == stream]
+        return mine, np.searchsorted([block.rows[0] for block in mine], rows, side="right") - 1
 
     def close(self, departed: Ints, limit: int | None = None) -> Changes:
         """End a batch: these rows have left. With `limit`, rewrite blocks until all bytes fit it."""

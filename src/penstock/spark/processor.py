@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -146,8 +146,8 @@ def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.D
     yield _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
 
 
-def _cells(joined: pa.Table) -> Iterator[pd.DataFrame]:
-    cells = (cell for _, cell in to_cells(joined))
+def _cells(joined: Iterable[pa.Table]) -> Iterator[pd.DataFrame]:
+    cells = (cell for piece in joined for _, cell in to_cells(piece))
     while some := list(islice(cells, _CELLS)):
         yield pd.DataFrame({CELL: some, COUNTS: [None] * len(some)})
 

@@ -5,8 +5,9 @@ A batch of rows comes in, is put into the order of play, played, joined with its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from penstock.statistics.table import open_running
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
+_PIECE = 64 << 20  # bytes of joined rows that are made at a time
 SPAN = 1 << 40  # numbers of rows that belong to one shard
 _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
 
@@ -43,7 +45,7 @@ _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for 
 class Result:
     """What a shard returns of a batch."""
 
-    joined: pa.Table
+    joined: Iterator[pa.Table]  # made as they are asked for, once: all at once may be many times what is held
     counts: dict[str, float]
     changes: dict[str, Changes]  # in its blocks: of payload, and of what a condition looks at
     batch: Batch  # as it was played
@@ -51,6 +53,16 @@ class Result:
     arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
     left: pa.Table | None = None
     late: int = 0  # rows that broke the promise of their lateness, beside those that the engine counted
+
+
+def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
+    """From where to where outputs (time, row per stream) are made together, so that they take some 64 MB at most."""
+    streams = range(outputs.shape[1] - 1)
+    if len(outputs) * sum(map(payload.widest, streams)) <= _PIECE:
+        return iter([(0, len(outputs))])
+    whole = np.cumsum(sum(payload.sizes(stream, outputs[:, 1 + stream]) for stream in streams))
+    begins = [0, *(np.flatnonzero(np.diff(whole // _PIECE)) + 1).tolist()]
+    return zip(begins, [*begins[1:], len(outputs)], strict=True)
 
 
 class Shard:
@@ -93,9 +105,9 @@ class Shard:
         self.meter.before(batch, self.engine)
         played = self.engine.play(batch)
         loss, missed, weight = self.meter.after(batch, self.engine, before, played)
-        joined = self._join(played.outputs)
+        joined = self._joined(played.outputs)
         if self.plan.judged is not None:
-            joined = pa.concat_tables([joined, self._would_have(missed, weight)])
+            joined = chain(joined, self._would_have(missed, weight))
         departed, left = self._end(played, clocks)
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
@@ -207,8 +219,12 @@ class Shard:
             names = [f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name for name in judged]
             self.judged.add(stream, rows, table.select([*names, *worth]))
 
-    def _join(self, outputs: Ints) -> pa.Table:
-        """The joined rows of these outputs (time, row per stream)."""
+    def _joined(self, outputs: Ints) -> Iterator[pa.Table]:
+        """The joined rows of these outputs (time, row per stream), some at a time."""
+        payload = self.payload.as_it_is()
+        return (self._join(payload, outputs[begin:end]) for begin, end in _pieces(payload, outputs))
+
+    def _join(self, payload: Payload, outputs: Ints) -> pa.Table:
         if not len(outputs):
             return self.plan.schema.empty_table()
         columns: dict[str, Any] = {LOST: pa.array(np.zeros(len(outputs)))}
@@ -217,7 +233,7 @@ class Shard:
             keys = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} if stream == 0 else {}
             names = [*keys, *wanted, *([IMPORTANCE] if self.plan.has_importance else [])]
             if names:
-                table = self.payload.fetch(stream, outputs[:, 1 + stream], names)
+                table = payload.fetch(stream, outputs[:, 1 + stream], names)
                 columns |= {keys.get(name, name): table[name] for name in names}
             if self.plan.has_importance:
                 worths.append(np.asarray(columns.pop(IMPORTANCE)))
@@ -225,8 +241,12 @@ class Shard:
             columns[VALUE] = pa.array(self._values(worths))
         return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
 
-    def _would_have(self, missed: Ints, weight: Floats) -> pa.Table:
-        """Rows that were lost, as far as a condition looks at them."""
+    def _would_have(self, missed: Ints, weight: Floats) -> Iterator[pa.Table]:
+        """Rows that were lost, as far as a condition looks at them, some at a time."""
+        judged = self.judged.as_it_is()
+        return (self._missing(judged, missed[begin:end], weight[begin:end]) for begin, end in _pieces(judged, missed))
+
+    def _missing(self, payload: Payload, missed: Ints, weight: Floats) -> pa.Table:
         if not len(missed):
             return self.plan.schema.empty_table()
         assert self.plan.judged is not None
@@ -236,7 +256,7 @@ class Shard:
             names = {f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name: name for name in wanted}
             worth = [IMPORTANCE] if self.plan.has_importance else []
             if names or worth:
-                table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
+                table = payload.fetch(stream, missed[:, 1 + stream], [*names, *worth])
                 columns |= {name: table[own] for own, name in names.items()}
                 worths += [np.asarray(table[name]) for name in worth]
         if self.plan.has_importance:
