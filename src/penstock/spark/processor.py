@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cells
@@ -23,7 +24,10 @@ from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 from penstock.spark.worker import spare_from_collection
 
 _CELLS = 64  # that are handed out at a time
-_SLICE = 200_000  # rows of a batch query that are played at a time
+_SLICE = 200_000  # rows of a batch query that are played at a time,
+_SLICE_BYTES = 256 << 20  # or bytes, if there are fewer
+_MOST = (1 << 31) - 1
+"""Bytes of a column that Arrow can put in order: texts are found by numbers of 32 bits."""
 
 Packed = tuple[int, int, int, int, bytes | None]
 
@@ -50,6 +54,7 @@ class JoinProcessor(StatefulProcessor):
         vault = Vault(self.plan, number, self._get_head, self.head.update, self.cells)
         shard = vault.open(nearby)
         tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
+        _check_size(tables, self.plan.streams)
         shard.n_null += nulls
         result = shard.play(tables, clocks)
         self._record(query, batch, number, result, begins=vault.head is None)
@@ -78,7 +83,8 @@ class JoinProcessor(StatefulProcessor):
             nulls += missing
             if cell is None:
                 continue
-            if sum(table.num_rows for tables in waiting for table in tables) > _SLICE:
+            rows, size = np.sum([(table.num_rows, table.nbytes) for tables in waiting for table in tables] or [(0, 0)], axis=0)
+            if rows > _SLICE or size > _SLICE_BYTES:
                 yield from played([_cut(tables, time, first) for tables, time in zip(waiting, self.plan.times, strict=True)])
             waiting[stream].append(from_cell(cell))
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
@@ -119,6 +125,17 @@ def _gather(packed: Iterator[Packed], streams: int) -> tuple[list[pa.Table | Non
         if cell is not None:
             parts[stream].append(from_cell(cell))
     return [pa.concat_tables(tables) if tables else None for tables in parts], clocks, nulls
+
+
+def _check_size(tables: Sequence[pa.Table | None], streams: Sequence[str]) -> None:
+    """Refuse a micro-batch that brings more to a shard than can be put in order."""
+    for table, stream in zip(tables, streams, strict=True):
+        most = max((column.nbytes for column in table.columns), default=0) if table is not None else 0
+        if most > _MOST:
+            raise PenstockError(
+                f"a batch must bring a shard less than 2 GB of each column, got {most / 1e9:.1f} GB of a column of stream {stream}: "
+                "let the source give less at a time (maxFilesPerTrigger, maxOffsetsPerTrigger), or have more shards"
+            )
 
 
 def _cut(tables: list[pa.Table], time: str, until: int) -> pa.Table | None:
