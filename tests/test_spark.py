@@ -208,6 +208,12 @@ def two_cases(spark: SparkSession) -> DataFrame:
     return ps.join({"a": one, "A": one}, on="k", memory=9)
 
 
+def more_keys(spark: SparkSession) -> DataFrame:
+    frame = spark.createDataFrame(rows("l", 3), SCHEMA)
+    one, two = (ps.stream(frame, time="ts", window="1 hour", key=key) for key in (["k"], ["k", "v"]))
+    return ps.join({"a": one, "b": two}, memory=9)
+
+
 def nested_floats(spark: SparkSession) -> DataFrame:
     one = ps.stream(spark.createDataFrame(rows("l", 3), SCHEMA).withColumn("k", F.array(F.lit(0.0))), time="ts", window="1 hour")
     return ps.join({"a": one, "b": one}, on="k", memory=9)
@@ -223,6 +229,12 @@ REFUSED = {
     "no such key": (refused(on="key"), "'key': no such column"),
     "memory": (refused(memory=0), "memory must be"),
     "memory per shard": (refused(memory=3, shards=4), "at least one row per shard"),
+    "bytes per shard": (
+        refused(memory="10 B", shards=2),
+        "one row per shard .2; a row takes 64 bytes and its own, .* got '10 B'",
+    ),
+    "options": (refused(options={"seed": 1}), "join's option must be one of .* got 'options'"),
+    "more keys in one": (more_keys, "keys must have as many columns in all streams, got: a has k; b has k, v"),
     "memory in the middle": (refused(memory="12 parsecs"), "memory must be"),
     "shards": (refused(shards=0), "shards must be a whole number >= 1"),
     "an option": (refused(sharps=2), "did you mean"),

@@ -166,6 +166,9 @@ def check_types(streams: Mapping[str, Stream], keys: Sequence[Sequence[str]]) ->
     """Keys of all streams have the same number of columns and the same types, and these can be compared."""
     fields = [[s.frame.schema[key] for key in k] for s, k in zip(streams.values(), keys, strict=True)]
     kinds = [[field.dataType.simpleString() for field in own] for own in fields]
+    if len({len(kind) for kind in kinds}) > 1:
+        got = "; ".join(f"{n} has {', '.join(k)}" for n, k in zip(streams, keys, strict=True))
+        raise PenstockError(f"keys must have as many columns in all streams, got: {got}")
     if any(kind != kinds[0] for kind in kinds):
         got = "; ".join(f"{n} has {', '.join(kind)}" for n, kind in zip(streams, kinds, strict=True))
         raise PenstockError(f"keys must have the same types in all streams, got: {got}; cast one of them")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.core.budget import Budget
+from penstock.core.budget import OVERHEAD, Budget
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
 
@@ -60,8 +60,9 @@ def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -
     ('333 b', {'l': 2, 'r': 4})
     """
     budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards:
-        raise PenstockError(f"memory must hold at least one row per shard ({shards}), got {memory!r}")
+    if int(budget.caps.min()) < shards * (2 * OVERHEAD if budget.in_bytes else 1):
+        weight = f"; a row takes {OVERHEAD} bytes and its own, and a quarter is for dead payload" if budget.in_bytes else ""
+        raise PenstockError(f"memory must hold at least one row per shard ({shards}{weight}), got {memory!r}")
     caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
     if len(caps) == 1 and len(caps[0]) > 1:
         return dict(zip(streams, caps[0], strict=True))

@@ -74,8 +74,9 @@ def plan_join(
     """Check the arguments of `join` and say how it will run."""
     if str(how).lower() != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
+    known = [option for option in inspect.signature(plan_join).parameters if option != "options"]
     for option in options:
-        choose("join's option", option, (*inspect.signature(plan_join).parameters, *_OPTIONS))
+        choose("join's option", option, (*known, *_OPTIONS))
     sides, names = _sides(streams), tuple(streams)
     spark = sides[0].frame.sparkSession
     compared = compare(streams, on, predicate, cross)
