@@ -25,6 +25,7 @@ NOTHING = "\N{EN DASH}"
 PICTURES = (".png", ".svg", ".html")
 _PATIENCE = 1.0  # seconds of work before a progress bar shows
 _WIDE = 160  # columns of a table that goes to a file or a pipe
+_NAME = 24  # letters of a first column that has its way
 
 
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="A table for people, or JSON for programs.")]
@@ -84,8 +85,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     if not out.is_terminal:
         out.width = _WIDE
     table = Table(box=box.SIMPLE_HEAD)
+    rows = list(rows)
+    names = max((len(row[0]) for row in rows), default=0)  # what the rows are called is broken last
     for number, name in enumerate(columns):
-        table.add_column(Text(name), justify="left" if number < left else "right", overflow="fold")
+        least = min(names, _NAME) if number == 0 else None
+        table.add_column(Text(name), justify="left" if number < left else "right", overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     # Not the table's own title and caption: those are wrapped to its width.
