@@ -116,6 +116,19 @@ def _common(rows: Ints, others: Ints) -> Ints:
     return np.flatnonzero(marked[rows - first])
 
 
+def _fetch_apart(mine: list[Block], which: Ints, rows: Ints, columns: list[str]) -> pa.Table:
+    """What is wanted of each block, and then in order: costs what is wanted, not what is held."""
+    order = np.argsort(which, kind="stable")
+    ends = np.flatnonzero(np.diff(which[order])) + 1
+    parts = []
+    for at in np.split(order, ends):
+        block = mine[which[at[0]]]
+        parts.append(block.table.select(columns).take(pa.array(_places(block.rows, rows[at]))))
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_tables(parts).take(pa.array(back))
+
+
 class Payload:
     """The blocks of a shard, by number; those of the present batch wait in `new`."""
 
@@ -136,22 +149,10 @@ class Payload:
         mine, which = self._find(stream, rows)
         touched = [mine[number] for number in np.flatnonzero(np.bincount(which))]
         if sum(len(block.rows) for block in touched) > _WHOLE * len(rows) or sum(block.table.nbytes for block in touched) > _HEAVY:
-            return self._fetch_apart(mine, which, rows, columns)
+            return _fetch_apart(mine, which, rows, columns)
         held = np.concatenate([block.rows for block in touched])
         table = pa.concat_tables([block.table.select(columns) for block in touched]).combine_chunks()
         return table.take(pa.array(_places(held, rows)))
-
-    def _fetch_apart(self, mine: list[Block], which: Ints, rows: Ints, columns: list[str]) -> pa.Table:
-        """What is wanted of each block, and then in order: costs what is wanted, not what is held."""
-        order = np.argsort(which, kind="stable")
-        ends = np.flatnonzero(np.diff(which[order])) + 1
-        parts = []
-        for at in np.split(order, ends):
-            block = mine[which[at[0]]]
-            parts.append(block.table.select(columns).take(pa.array(_places(block.rows, rows[at]))))
-        back = np.empty(len(order), dtype=np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back))
 
     def sizes(self, stream: int, rows: Ints) -> Ints:
         """The bytes of each of these rows."""
