@@ -25,13 +25,8 @@ def parts(side: str) -> list[list[tuple]]:
     return [rows(f"{side}{number}", 40, seconds=30, seed=number) for number in range(3)]
 
 
-def main() -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = new_session()
-    folder = Path(tempfile.mkdtemp())
-    frames = [in_batches(spark, folder / side, parts(side)[:2]) for side in "lr"]
-    ran(joined(*frames, **OPTIONS), folder)
-    spark.stop()
+def hide_root(folder: Path) -> None:
+    """Let ROOT stand for the folder wherever it is named in it."""
     for path in folder.rglob("*"):
         if path.suffix == ".crc" or path.name.startswith("draft"):
             continue
@@ -39,6 +34,16 @@ def main() -> None:
             path.write_bytes(content.replace(str(folder).encode(), ROOT.encode()))
     for path in [*folder.rglob("*.crc")]:
         path.unlink()
+
+
+def main() -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = new_session()
+    folder = Path(tempfile.mkdtemp())
+    frames = [in_batches(spark, folder / side, parts(side)[:2]) for side in "lr"]
+    ran(joined(*frames, **OPTIONS), folder)
+    spark.stop()
+    hide_root(folder)
     target = Path(__file__).parent / "data" / f"checkpoint-{FORMAT}.tar.gz"
     with tarfile.open(target, "w:gz") as archive:
         for name in ("checkpoint", "out", "l/in", "r/in"):

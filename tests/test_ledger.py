@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, Page, find, hull
-from penstock.spark.marks import Mark, bounds, committed, marks, query_of, reach, settled, stretches, together
+from penstock.spark.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.spark.store import Store
 from shards import owed, plan_of, played, tables, write
 from strategies import examples
@@ -253,13 +253,12 @@ def a_checkpoint(folder: Path, query: str, commits: range) -> Path:
 
 
 def test_the_commit_log_says_what_counts(tmp_path):
-    pages = [Page(batch, 0, "") for batch in (0, 1, 4, 7)]
-    assert committed(pages, "q1", None) == 4
-    assert committed(pages[:1], "q1", None) == committed([], "q1", None) == committed([], "batch-1", None) == -1
-    assert committed(pages, "batch-1", None) == 7
+    assert last_certain([0, 1, 1, 4, 7], "q1") == 4
+    assert last_certain([0], "q1") == last_certain([], "q1") == last_certain([], "batch-1") == -1
+    assert last_certain([0, 1, 4, 7], "batch-1") == 7
     checkpoint = a_checkpoint(tmp_path / "c", "q1", range(3, 6))
-    assert committed(pages, "q1", checkpoint) == 5 and query_of(checkpoint) == "q1"
-    assert committed(pages, "q1", a_checkpoint(tmp_path / "new", "q1", range(0))) == -1
+    assert last_commit(checkpoint) == 5 and query_of(checkpoint) == "q1"
+    assert last_commit(a_checkpoint(tmp_path / "new", "q1", range(0))) == -1
     with pytest.raises(ps.PenstockError, match=r"checkpoint must be the checkpoint folder of a query, got .*no query has written there"):
         query_of(tmp_path)
 

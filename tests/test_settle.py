@@ -21,6 +21,7 @@ from penstock.cli import run
 from penstock.core.value import OBJECTIVES, Objective
 from penstock.spark.ledger import Ledger, find
 from penstock.spark.marks import marks
+from penstock.spark.store import Store
 from shards import Members, Shard, owed, plan_of, played, write
 
 pyspark = pytest.importorskip("pyspark")
@@ -163,6 +164,38 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(4))
     assert ps.debt(tmp_path / "a", checkpoint=log, spark=spark) == sum(owed(shards, range(4)).values())
     assert ps.debt(tmp_path / "a", checkpoint=log, since=1, through=2, spark=spark) == sum(owed(shards, range(2, 3)).values())
+
+
+def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spark, tmp_path, monkeypatch):
+    """Settling beside a running query: whatever it has read so far when the next batch commits, nothing is marked that was not read."""
+    shards = shards_of((8, 8))[:3]
+    reads = 0
+    for gap in range(100):
+        ledger = Ledger(tmp_path / f"a{gap}", plan_of((8, 8)), "q1")
+        write(ledger, shards, range(2))
+        log = checkpoint(tmp_path / f"c{gap}", 2)
+        reads = 0
+
+        def then_commits(ledger: Ledger = ledger, log: Path = log, gap: int = gap) -> None:
+            nonlocal reads
+            reads += 1
+            if reads == gap + 1:
+                with monkeypatch.context() as patch:
+                    for name, usual in own.items():
+                        patch.setattr(Store, name, usual)
+                    write(ledger, shards, [2])
+                    checkpoint(log, 3)
+
+        own = {name: getattr(Store, name) for name in ("names", "read", "open", "exists")}
+        with monkeypatch.context() as patch:
+            for name, usual in own.items():
+                patch.setattr(Store, name, lambda *given, usual=usual: (then_commits(), usual(*given))[1])
+            ps.settle(tmp_path / f"a{gap}", checkpoint=log, to=tmp_path / f"to{gap}", spark=spark)
+        if reads <= gap:
+            break
+        ps.settle(tmp_path / f"a{gap}", checkpoint=log, to=tmp_path / f"to{gap}", spark=spark)
+        assert bag(spark.read.parquet(str(tmp_path / f"to{gap}"))) == owed(shards, range(3)), gap
+    assert 5 < reads < 100
 
 
 def test_sparks_own_checkpoint_is_understood(spark, tmp_path):

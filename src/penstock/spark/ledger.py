@@ -37,7 +37,7 @@ PICKLED = "pickle:"
 """Before an objective that is a function of the user."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
-_VERSION = 1
+VERSION = 1
 _TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 _READERS = 16  # footers read at the same time
@@ -67,14 +67,14 @@ class LedgerPlan:
     def text(self, query: str) -> str:
         """As JSON, for people to read too."""
         facts = asdict(self) | {name: json.loads(getattr(self, name)) for name in _TEXTS}
-        return json.dumps({"version": _VERSION, "query": query} | facts, indent=2) + "\n"
+        return json.dumps({"version": VERSION, "query": query} | facts, indent=2) + "\n"
 
     @classmethod
     def of(cls, text: str | bytes) -> tuple[LedgerPlan, str]:
         """A plan and its query, from JSON."""
         facts = json.loads(text)
-        if facts.get("version") != _VERSION:
-            raise PenstockError(f"archive must have a ledger of version {_VERSION}, got version {facts.get('version')!r}")
+        if facts.get("version") != VERSION:
+            raise PenstockError(f"archive must have a ledger of version {VERSION}, got version {facts.get('version')!r}")
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
         facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
         return cls(**{field.name: facts[field.name] for field in fields(cls)}), facts["query"]

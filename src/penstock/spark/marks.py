@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.core.errors import PenstockError
-from penstock.spark.ledger import BATCH_RUN, Page, Pages, Span, hull
+from penstock.spark.ledger import BATCH_RUN, Pages, Span, hull
 from penstock.spark.store import Store
 
 NOTHING = -1
@@ -66,16 +66,21 @@ def query_of(checkpoint: str | os.PathLike[str]) -> str:
         raise PenstockError(f"checkpoint must be the checkpoint folder of a query, got {store.given!r}: {trouble}") from None
 
 
-def committed(there: Iterable[Page], query: str, checkpoint: str | os.PathLike[str] | None) -> int:
-    """The last batch that counts.
+def last_commit(checkpoint: str | os.PathLike[str]) -> int:
+    """The last batch in the commit log of a query."""
+    return max((int(name) for name in Store(checkpoint, "checkpoint").names("commits") if name.isdecimal()), default=NOTHING)
 
-    The commit log says which that is. Without one, a batch is known to be committed once a later one has begun; and a run over
-    DataFrames that do not stream is one batch, which counts.
+
+def last_certain(batches: Iterable[int], query: str) -> int:
+    """The last of these batches that counts where no commit log is at hand.
+
+    A batch is known to be committed once a later one has begun; and a run over DataFrames that do not stream is one batch, which counts.
+
+    >>> last_certain([0, 1, 4], "7f3a"), last_certain([0, 1, 4], "batch-7f3a"), last_certain([0], "7f3a")
+    (1, 4, -1)
     """
-    if checkpoint is not None:
-        return max((int(name) for name in Store(checkpoint, "checkpoint").names("commits") if name.isdecimal()), default=NOTHING)
-    batches = sorted({page.batch for page in there})
-    return (batches or [NOTHING])[-1] if query.startswith(BATCH_RUN) else batches[-2] if len(batches) > 1 else NOTHING
+    known = [NOTHING, *sorted(set(batches))]
+    return known[-1] if query.startswith(BATCH_RUN) else known[-2] if len(known) > 2 else NOTHING
 
 
 def stretches(spans: dict[int, list[Span | None]]) -> list[Stretch]:

@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.spark.ledger import Pages, find
-from penstock.spark.marks import NOTHING, Mark, committed, marks, query_of, reach, settled, stretches, together
+from penstock.spark.marks import NOTHING, Mark, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
 from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
@@ -89,8 +89,10 @@ def settlement(
 ) -> Settlement:
     """`settle`, with what it did."""
     pages = ledger_of(archive, checkpoint, name, query)
+    # What is committed must be known before pages are listed: a batch that commits in between would count without its pages.
+    newest = None if checkpoint is None else last_commit(checkpoint)
     there, known = pages.all(), marks(pages)
-    newest = committed(there, pages.query, checkpoint)
+    newest = last_certain([page.batch for page in there], pages.query) if newest is None else newest
     if settled(known) > newest and checkpoint is not None:
         raise PenstockError(f"checkpoint must have the batches that are settled, up to {settled(known)}, but it ends with {newest}")
     since, through = _range(known, newest, to, since, through)
