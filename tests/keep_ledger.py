@@ -1,4 +1,4 @@
-"""Make tests/data/ledger-VERSION.tar.gz: a small query with an archive that ran, was settled in part and stopped, for later releases to go on with.
+"""Make tests/data/ledger-VERSION.tar.gz: a query with an archive that ran, was settled in part and stopped, for later releases to go on.
 
 Run: python tests/keep_ledger.py
 """

@@ -169,6 +169,7 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
 def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spark, tmp_path, monkeypatch):
     """Settling beside a running query: whatever it has read so far when the next batch commits, nothing is marked that was not read."""
     shards = shards_of((8, 8))[:3]
+    own = {name: getattr(Store, name) for name in ("names", "read", "open", "exists")}
     reads = 0
     for gap in range(100):
         ledger = Ledger(tmp_path / f"a{gap}", plan_of((8, 8)), "q1")
@@ -186,7 +187,6 @@ def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spar
                     write(ledger, shards, [2])
                     checkpoint(log, 3)
 
-        own = {name: getattr(Store, name) for name in ("names", "read", "open", "exists")}
         with monkeypatch.context() as patch:
             for name, usual in own.items():
                 patch.setattr(Store, name, lambda *given, usual=usual: (then_commits(), usual(*given))[1])
