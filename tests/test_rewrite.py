@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from pyspark.errors import StreamingQueryException  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor  # noqa: E402
 
+from penstock.spark.checkpoint import Checkpoint  # noqa: E402
 from penstock.spark.rewrite import StateRows, rewrite_state  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 
@@ -226,3 +229,61 @@ def test_other_operators_keep_their_state(spark, tmp_path):
     assert sorted(row["key"]["k"] for row in job.state("blocks", operator=1)) == [1, 2]
     assert job.run((1, 3, 10), (2, 3, 10)) == {1: show((9, "new", b""), {}), 2: NONE}
     assert sorted(row["key"]["k"] for row in job.state("blocks", operator=1)) == [1, 1, 2, 2]
+
+
+def test_an_interrupted_rewriting_is_completed_or_has_not_begun(spark, tmp_path, monkeypatch):
+    """What is on the disk before each step, and in the midst of each copy, is what a sudden end leaves behind."""
+    job = Job(spark, tmp_path)
+    job.run((1, 1, 10), (2, 2, 20))
+    old, images = job.listing(), tmp_path.with_name(f"{tmp_path.name}-images")
+
+    def keep() -> Path:
+        image = images / f"{sum(1 for _ in images.glob('*')):03}"
+        for path in tmp_path.glob("checkpoint*"):
+            shutil.copytree(path, image / path.name)
+        return image
+
+    def watched(method: str) -> Any:
+        step = getattr(Checkpoint, method)
+
+        def done(files: Checkpoint, *names: str) -> None:
+            keep()
+            step(files, *names)
+            if method == "copy":
+                root = keep() / Path(names[-1].removeprefix("file:")).relative_to(tmp_path)
+                for path in sorted(path for path in root.rglob("*") if path.is_file())[::2]:
+                    path.unlink()
+
+        return done
+
+    for method in ("write", "copy", "delete", "rename"):
+        monkeypatch.setattr(Checkpoint, method, watched(method))
+    backup = rewrite_state(spark, job.checkpoint, only_one, purpose="one")
+    monkeypatch.undo()
+    new = job.listing()
+    ready = [(image / "checkpoint.rewriting" / "ready").exists() for image in sorted(images.iterdir())]
+    first = ready.index(True)
+    assert first > 10 and len(ready) - first > 6
+    for number, image in enumerate(sorted(images.iterdir())):
+        for path in tmp_path.glob("checkpoint*"):
+            shutil.rmtree(path)
+        shutil.copytree(image, tmp_path, dirs_exist_ok=True)
+        over = number == len(ready) - 1  # all is done but deleting the draft
+        if not ready[number] and not over:
+            assert job.listing() == old
+            if number not in (first // 2, first - 3, first - 1):  # each takes some seconds
+                continue
+        if not over:
+            broken = (tmp_path / "checkpoint" / "commits" / "0").read_text().startswith("(")
+            if broken and not (tmp_path / "checkpoint" / "state" / "0").exists():
+                with pytest.raises(StreamingQueryException, match="run the same `penstock reshard` again"):
+                    job.run((1, 2, 10))
+            assert rewrite_state(spark, job.checkpoint, only_one, purpose="one") == backup
+        assert [row["key"]["k"] for row in job.state("seen")] == [101]
+        assert not ready[number] or job.listing() == new
+        kept = Job.listing(SimpleNamespace(checkpoint=backup.removeprefix("file:")))
+        assert kept == old
+
+
+def only_one(rows: StateRows) -> StateRows:
+    return {name: [((101,), at, value) for key, at, value in kept if key == (1,)] for name, kept in rows.items()}

@@ -29,9 +29,7 @@ class Checkpoint:
         """The number of the last batch that is done."""
         batches = [int(name) for name in self.names("commits") if name.isdigit()]
         if not batches:
-            interrupted = self.exists(f"{self.root}.rewriting") and not self.exists(self.root)
-            remedy = f": a rewrite was interrupted at its very end; rename {self.root}.rewriting" if interrupted else ""
-            raise PenstockError(f"checkpoint must be the folder of a query with a committed batch, got {self.root}{remedy}")
+            raise PenstockError(f"checkpoint must be the folder of a query with a committed batch, got {self.root}")
         return max(batches)
 
     def exists(self, name: str) -> bool:
@@ -45,7 +43,11 @@ class Checkpoint:
 
     def read(self, name: str) -> str:
         """The text of a file of the checkpoint."""
-        stream = self.system.open(self._at(f"{self.root}/{name}"))
+        return self.text(f"{self.root}/{name}")
+
+    def text(self, name: str) -> str:
+        """The text of a file, wherever it is."""
+        stream = self.system.open(self._at(name))
         try:
             return bytes(stream.readAllBytes()).decode()
         finally:
@@ -60,21 +62,23 @@ class Checkpoint:
             stream.close()
 
     def stage(self, staged: str, operator: int) -> None:
-        """Copy the checkpoint without the rows of one operator."""
-        self.delete(staged)
+        """Copy the checkpoint without the rows of one operator into a folder that has nothing of it yet."""
         self.system.mkdirs(self._at(f"{staged}/state/{operator}"))
         kept = [name for name in self.names("") if name != "state"]
         kept += [f"state/{name}" for name in self.names("state") if name != str(operator)]
         kept += [f"state/{operator}/{name}" for name in self.names(f"state/{operator}") if not name.isdigit()]
         for name in kept:
-            source, copy = self._at(f"{self.root}/{name}"), self._at(f"{staged}/{name}")
-            if not self.jvm.org.apache.hadoop.fs.FileUtil.copy(self.system, source, self.system, copy, False, self.conf):
-                raise PenstockError(f"checkpoint must be readable, got {self.root}: {name} cannot be copied")
+            self.copy(f"{self.root}/{name}", f"{staged}/{name}")
+
+    def copy(self, old: str, new: str) -> None:
+        """Copy a file or folder to where there is none."""
+        if not self.jvm.org.apache.hadoop.fs.FileUtil.copy(self.system, self._at(old), self.system, self._at(new), False, self.conf):
+            raise PenstockError(f"checkpoint must be readable, got {self.root}: {old} cannot be copied to {new}")
 
     def rename(self, old: str, new: str) -> None:
-        """Give a folder a name that is not taken."""
+        """Give a file or folder a name that is not taken."""
         if not self.system.rename(self._at(old), self._at(new)):
-            raise PenstockError(f"checkpoint must allow that its folder is renamed, got {self.root}: {old} cannot become {new}")
+            raise PenstockError(f"checkpoint must allow that files beside it are renamed, got {self.root}: {old} cannot become {new}")
 
     def delete(self, name: str) -> None:
         """Delete a file or folder, if it is there."""

@@ -44,10 +44,11 @@ _LARGEST = ("now", "instant", "next_row", "peak")
 
 
 def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
-    """Rewrite the state in a checkpoint for another number of shards; where the old checkpoint is now."""
+    """Rewrite the state in a checkpoint for another number of shards; where the old checkpoint is now. Interrupted, it is called again."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
         raise PenstockError(f"shards must be a whole number >= 1, got {shards!r}")
-    return rewrite_state(spark, checkpoint, lambda rows: _rewritten(spark, rows, shards), variables=("head", "cells"))
+    purpose = f"shards={shards}"
+    return rewrite_state(spark, checkpoint, lambda rows: _rewritten(spark, rows, shards), variables=("head", "cells"), purpose=purpose)
 
 
 def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:

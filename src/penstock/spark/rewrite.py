@@ -4,10 +4,10 @@ Spark's own classes do the work (those of its offline repartitioning, `StateRewr
 
     checkpoint  -- rows of the last committed batch -->  transform  --> new rows --\
     checkpoint  -- logs and schemas, as they are ------------------------------------+-->  staged copy
-    at last: rename checkpoint to backup, staged copy to checkpoint
+    at last: copy checkpoint to backup, state of the staged copy to checkpoint (swap.py)
 
 The new state takes the place of the old one *at the same batch*. So the logs of offsets and commits stay as they are: no batch is added,
-and one that was planned but not committed is planned still. Until the two renames at the end nothing in the checkpoint is touched.
+and one that was planned but not committed is planned still. Until the new state is whole nothing in the checkpoint is touched.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.swap import Swap, abandon, begin, carry_out, draft_of, prepared, unfinished
 from penstock.spark.unsafe_row import Row, decode, encode
 
 StateRows = dict[str, list[tuple[Row, Row | None, Row]]]
@@ -47,47 +48,46 @@ def rewrite_state(
     *,
     operator: int | None = None,
     variables: Sequence[str] = (),
+    purpose: str | None = None,
 ) -> str:
     """Replace the state of a stopped query's `transformWithState` by what `transform` makes of it; return where the old checkpoint is now.
 
     `transform` gets the rows of the last committed batch and returns the new rows; keys and values are
     tuples, as a stateful processor has them. It runs on the driver, which must have the memory for all of them. `operator` chooses among
     several such operators, or `variables` does: the only one with these state variables.
-    Whatever fails, the checkpoint is still the old one.
+    Whatever fails, the checkpoint is still the old one; what was interrupted while the new state took its place is completed by the next
+    call, which does no more than that if it has the same `purpose`.
 
     ```python
-    rewrite_state(spark, "checkpoint", lambda rows, _: {name: [((7,), at, value) for _, at, value in kept] for name, kept in rows.items()})
+    rewrite_state(spark, "checkpoint", lambda rows: {name: [((7,), at, value) for _, at, value in kept] for name, kept in rows.items()})
     ```
     """
     if not hasattr(spark, "_jsparkSession"):
         raise PenstockError("spark must be a classic session, got one of Spark Connect, which does not reach the state")
     files = Checkpoint(spark, checkpoint)
-    batch = files.last_committed()
     _let_go(spark)
+    left = unfinished(files)
+    if left is not None:
+        backup = carry_out(files, left)
+        if purpose is not None and left.purpose == purpose:
+            return backup
+    batch, staged = files.last_committed(), draft_of(files)
     commit = files.read(f"commits/{batch}")
-    staged, backup = f"{files.root}.rewriting", f"{files.root}.before-rewrite-at-{batch}"
-    if files.exists(backup):
-        raise PenstockError(f"checkpoint must have no backup of batch {batch} yet, got {backup}: move it away")
     with _format_of(spark, commit):
         target = _target(spark, files.root, batch, operator, set(variables))
-        wanted = _encoded(transform(_decoded(spark, files.root, target)), target)
         try:
-            files.stage(staged, target.operator)
+            backup = begin(files, batch, target.operator)
+            wanted = _encoded(transform(_decoded(spark, files.root, target)), target)
             ids = _write(spark, files, staged, target, wanted)
             if ids:
-                files.write(f"{staged}/commits/{batch}", _with_ids(commit, ids))
+                commit = _with_ids(commit, ids)
+                files.write(f"{staged}/commits/{batch}", commit)
             _check(spark, staged, target, wanted)
+            swap = prepared(files, Swap(batch, target.operator, commit, backup, purpose))
         except BaseException:
-            files.delete(staged)
+            abandon(files)
             raise
-        files.delete(f"{staged}/{_ROWS}")
-    files.rename(files.root, backup)
-    try:
-        files.rename(staged, files.root)
-    except BaseException:
-        files.rename(backup, files.root)
-        raise
-    return backup
+    return carry_out(files, swap)
 
 
 @dataclass(frozen=True)
