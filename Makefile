@@ -90,7 +90,7 @@ test-all: test ## test, then the slow tests, then the quick ones without compila
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief
 
-chaos: setup kernels java ## kill the driver, workers and executors of a join thirty times
+chaos: setup kernels java ## kill joins, their workers and executors, settlements and reshards, more than forty times
 	$(BIN)/pytest -m "chaos or slow" tests/test_chaos.py
 
 format: setup ## put the code in order: sorted imports, safe fixes, layout

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -19,7 +21,7 @@ pytest.importorskip("pyspark")
 
 import chaos_job
 import penstock as ps
-from chaos import Job, children, disturbed, kill
+from chaos import LOCAL, PATIENCE, Job, children, disturbed, kill, kill_all, run, told
 from chaos_input import QUERIES, exact, settled, sink, totals, written
 from sparks import ON_SPARK
 
@@ -81,6 +83,43 @@ def test_many_deaths_beside_a_settlement_that_never_rests_change_nothing(calm, t
     assert killed == {"worker": 4, "driver": 3, "settlement": 3}
     assert is_whole(folder, query)
     assert (sink(folder), totals(folder)) == calm(query, LONG)
+
+
+def status(script: str, folder: Path, *arguments: object) -> int:
+    """How a process ended that was left alone."""
+    process = run(script, folder, *arguments)
+    try:
+        return process.wait(PATIENCE)
+    finally:
+        kill_all(process)
+
+
+@pytest.mark.chaos
+def test_a_division_into_other_shards_that_is_killed_is_completed_or_has_not_begun(spark, tmp_path):
+    folder, dead = written(tmp_path, "prob", 14), -signal.SIGKILL
+    chance = Random("reshard")
+
+    def play_until(batch: int, shards: int) -> None:
+        """Kill the driver in the midst of a batch: pages of it are there, and it is not committed."""
+        job = Job(folder, "prob", shards=shards)
+        try:
+            job.until(batch)
+            time.sleep(chance.uniform(0.0, 1.0))
+        finally:
+            kill_all(job.process)
+
+    play_until(3, shards=4)
+    assert status("chaos_reshard", folder, 2, "before") == dead
+    play_until(6, shards=4)
+    assert status("chaos_reshard", folder, 2, "between") == dead
+    assert status("chaos_job", folder, "prob", LOCAL, 2) == 3
+    assert "run the same `penstock reshard` again" in told("chaos_job", folder)
+    assert status("chaos_reshard", folder, 2) == 0, told("chaos_reshard", folder)
+    play_until(9, shards=2)
+    assert status("chaos_reshard", folder, 3, "after") == dead
+    assert disturbed(Job(folder, "prob", shards=3), 3, [(11, "driver")]) == {"driver": 1}
+    settle(spark, folder)
+    assert is_whole(folder, "prob")
 
 
 @pytest.fixture(scope="module")
