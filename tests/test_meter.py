@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,10 +15,9 @@ from penstock.core.engine import Keep, open_engine
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.policies.table import open_policy
-from penstock.spark.meter import Meter, Units
-from penstock.spark.metrics import Z
+from penstock.spark.meter import Meter
+from penstock.spark.sample import Units
 from penstock.statistics.table import RUNNING
-from strategies import COMPILED
 
 
 def engine_of(problem: Problem, policy: str, keep: Keep) -> Any:
@@ -69,69 +67,6 @@ def test_what_is_counted_is_what_is_missing(random, streams, policy, importance)
         if meter.wants_rows:
             assert len(missed) == loss.lost and (weight == 1.0).all()
     assert meter.total.lost == exact.totals.n_output - engine.totals.n_output
-
-
-def zipf_run(seed: int, *, streams: int = 2, keys: int = 50, ghosts: int = 60, policy: str = "fifo") -> tuple[Any, float]:
-    """A run on Zipf(1) keys in a tenth of the memory; the meter's total and what was really lost."""
-    random = np.random.default_rng(seed)
-    window, rows, memory = 300, 2400, 60
-    weight = 1 / np.arange(1, keys + 1)
-    key = random.choice(keys, size=rows, p=weight / weight.sum())
-    stream = random.integers(0, streams, rows)
-    time = np.arange(rows)
-    names = tuple("RSTU"[:streams])
-    common: dict[str, Any] = {"window": window, "stats": "window", "clock": "streams"}
-    problem = Problem.of(names, memory=memory, **common)
-    ample = Problem.of(names, memory=LIMIT - 1, **common)
-    engine, exact = engine_of(problem, policy, Keep(outputs=True)), engine_of(ample, "fifo", Keep())
-    meter = Meter(problem, ghosts=ghosts, seed=seed)
-    for begin in range(0, rows, 200):
-        batch = Batch(stream[begin : begin + 200], time[begin : begin + 200], key[begin : begin + 200])
-        before = engine.totals
-        meter.before(batch, engine)
-        played = engine.play(batch)
-        meter.after(batch, engine, before, played)
-        exact.play(batch)
-        clocks = np.array([batch.time[batch.stream == s].max(initial=-LIMIT) for s in range(streams)])
-        engine.advance(clocks)
-        exact.advance(clocks)
-        meter.advance(clocks, engine)
-        assert meter.shadow is not None
-        assert streams > 2 or meter.shadow.totals.retained - engine.totals.retained <= ghosts
-    return meter, exact.totals.n_output - engine.totals.n_output
-
-
-SETTINGS = {"few keys": (50, "fifo", 2), "prob": (50, "prob", 2), "many keys": (2000, "fifo", 2)}
-
-
-def hold(runs: int, keys: int, policy: str, streams: int) -> int:
-    """How often the truth lies in the interval; and there is no bias."""
-    hits, errors = 0, []
-    for seed in range(runs):
-        meter, lost = zipf_run(seed, keys=keys, policy=policy, streams=streams)
-        assert meter.total.estimated == 1.0
-        hits += abs(meter.total.lost - lost) <= Z * math.sqrt(meter.total.variance)
-        errors.append(meter.total.lost / lost - 1)
-    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))
-    return hits
-
-
-@pytest.mark.skipif(not COMPILED, reason="too long for an engine that is not compiled")
-def test_an_estimate_over_three_streams_claims_nothing_about_its_error():
-    meter, _ = zipf_run(1, streams=3)
-    assert meter.total.estimated == 1.0 and meter.total.variance == math.inf
-
-
-@pytest.mark.skipif(not COMPILED, reason="many runs, too long for an engine that is not compiled")
-@pytest.mark.parametrize(("keys", "policy", "streams"), [SETTINGS["few keys"]], ids=["few keys"])
-def test_an_estimate_lies_within_its_interval(keys, policy, streams):
-    assert hold(60, keys, policy, streams) >= 52  # at 95 %, fewer come once in a thousand times
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("keys", "policy", "streams"), SETTINGS.values(), ids=SETTINGS)
-def test_an_estimate_lies_within_its_interval_at_its_stated_level(keys, policy, streams):
-    assert hold(1000, keys, policy, streams) >= 930
 
 
 def test_the_growth_of_a_variance_is_unbiased():

@@ -15,7 +15,9 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.spark.metrics import BOTH, RESULTS, Z, counted, metrics
+from penstock.spark.interval import limits
+from penstock.spark.loss import LARGEST
+from penstock.spark.metrics import BOTH, RESULTS, counted, metrics
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -158,9 +160,16 @@ SHARES = {
     "nothing lost": [{"n_output": 7, "value": 9.5}, {"n_output": 1, "value": 0.5}],
     "all lost": [{"lost": 3, "lost_value": 4.5}],
     "counted": [{"n_output": 30, "lost": 10, "value": 12.0, "lost_value": 4.0}, {"n_output": 10, "lost": 2, "value": 1.0}],
-    "estimated": [{"n_output": 90, "lost": 10.4, "variance": 9.0, "estimated": 1}, {"lost": 2, "value_variance": 4.0, "lost_value": 8.0}],
-    "surely little": [{"n_output": 50, "lost": 1.5, "variance": 400.0, "estimated": 1}],
-    "nobody knows": [{"n_output": 50, "lost": 5, "variance": math.inf, "value_variance": math.inf, "estimated": 1}, {"value": 1.0}],
+    "estimated": [
+        {"n_output": 90, "lost": 10.4, "sampled": 8.4, "variance": 9.0, "reach": 2.0, "estimated": 1},
+        {"lost": 2, "lost_value": 8.0, "sampled_value": 8.0, "value_variance": 4.0, "value_reach": 1.5, "reach": 1.0},
+    ],
+    "surely little": [{"n_output": 50, "lost": 1.5, "sampled": 1.5, "variance": 400.0, "reach": 1.5, "estimated": 1}],
+    "nothing seen": [{"n_output": 50, "value": 5.0, "reach": 4.0, "value_reach": 9.0, "estimated": 1}],
+    "nobody knows": [
+        {"n_output": 50, "lost": 5, "sampled": 3.0, "variance": math.inf, "value_variance": math.inf, "reach": math.inf, "estimated": 1},
+        {"value": 1.0, "value_reach": math.inf},
+    ],
 }
 
 
@@ -170,16 +179,18 @@ def test_metrics_are_those_of_all_shards_together(spark, shards):
     names = counted(2)
     rows = [(None, [float(shard.get(name, shard.get(name.removeprefix("total_"), 0.0))) for name in names]) for shard in shards]
     told = spark.createDataFrame([(bytearray(b"cell"), None), *rows], RESULTS).agg(*metrics(("l", "r"), 0.5)).first().asDict()
-    sums = {name: sum(shard.get(name, 0.0) for shard in shards) for name in BOTH}
+    sums = {name: (max if name in LARGEST else sum)(shard.get(name, 0.0) for shard in shards) for name in BOTH}
     for prefix in ("", "total_"):
-        for kind, made, lost, variance in (
-            ("recall", sums["n_output"], sums["lost"], sums["variance"]),
-            ("value_recall", sums["value"], sums["lost_value"], sums["value_variance"]),
+        for kind, made, *names in (
+            ("recall", sums["n_output"], "lost", "sampled", "variance", "reach"),
+            ("value_recall", sums["value"], "lost_value", "sampled_value", "value_variance", "value_reach"),
         ):
-            spread = Z * math.sqrt(variance)
-            for bound, less in (("", lost), ("_low", lost + spread), ("_high", max(0.0, lost - spread))):
+            lost, sampled, variance, reach = (sums[name] for name in names)
+            low, high = limits(sampled, variance, reach)
+            for bound, less in (("", lost), ("_low", lost - sampled + high), ("_high", lost - sampled + low)):
                 share = made / (made + less) if made + less > 0 else 1.0
                 assert told[f"{prefix}{kind}{bound}"] == pytest.approx(share), (prefix, kind, bound)
+            assert told[f"{prefix}{kind}_low"] <= told[f"{prefix}{kind}"] <= told[f"{prefix}{kind}_high"]
         assert told[f"{prefix}n_output"] == sums["n_output"]
         assert told[f"{prefix}lost"] == round(sums["lost"])
         assert told[f"{prefix}lost_is_exact"] == (not any(shard.get("estimated") for shard in shards))

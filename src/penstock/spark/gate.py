@@ -19,6 +19,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
 from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
+from penstock.spark.loss import LARGEST
 from penstock.spark.metrics import COUNTS, counted, recall_of
 from penstock.spark.shard import LOST, VALUE
 from penstock.spark.worker import spare_from_collection
@@ -27,8 +28,8 @@ GATE = "gate"
 """The key that all rows share."""
 BESIDE = "__counts"
 """The name of the counts where they stand beside columns of the user."""
-_JUDGED = ("n_output", "value", "lost", "lost_value")
-"""What changes with a condition."""
+_JUDGED = ("n_output", "value", "lost", "lost_value", "sampled", "sampled_value")
+"""What changes with a condition. Variances and reaches stay those of all lost rows, which are not below those of what passes."""
 
 
 class Gate(StatefulProcessor):
@@ -50,9 +51,9 @@ class Gate(StatefulProcessor):
             cells += [cell for cell in frame[CELL] if cell is not None]
             counts += [np.asarray(own, dtype=np.float64) for own in frame[COUNTS] if own is not None]
         columns = dict(zip(names, np.stack(counts).T, strict=True))
-        sums = {name: float(column.max() if name.endswith("estimated") else column.sum()) for name, column in columns.items()}
+        sums = {name: float(column.max() if name.removeprefix("total_") in LARGEST else column.sum()) for name, column in columns.items()}
         state = self.totals.get() if self.totals.exists() else None
-        before = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state[0])
+        before = _judged_before(None if state is None else state[0])
         after = {name: before[name] + sums[name] for name in _JUDGED}
         self.totals.update((json.dumps(after),))
         sums |= {f"total_{name}": value for name, value in after.items()}
@@ -64,6 +65,16 @@ class Gate(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _judged_before(state: str | None) -> dict[str, float]:
+    """The sums so far. Those of 0.1.0 do not say what was estimated: all of it may be.
+
+    >>> _judged_before('{"n_output": 9.0, "value": 9.0, "lost": 3.0, "lost_value": 4.0}')["sampled"]
+    3.0
+    """
+    found = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state)
+    return {"sampled": found["lost"], "sampled_value": found["lost_value"]} | found
 
 
 def guard(least: float, streams: int) -> Callable[[Batches], Batches]:
@@ -125,12 +136,14 @@ def closed(schema: pa.Schema, streams: int, weighed: bool) -> Callable[[Batches]
             if rows.num_rows:
                 weight = np.asarray(rows[LOST])
                 value = np.asarray(rows[VALUE]) if weighed else np.ones(len(weight))
-                made = weight == 0
+                made, guess = weight == 0, weight * (weight != 1.0)  # one that stands for itself alone was counted
                 judged = {
                     "n_output": np.count_nonzero(made),
                     "value": value[made].sum(),
                     "lost": weight.sum(),
                     "lost_value": (weight * value).sum(),
+                    "sampled": guess.sum(),
+                    "sampled_value": (guess * value).sum(),
                 }
                 cell = to_cell(rows.filter(pa.array(made)).select(kept))
                 yield pa.record_batch([[cell], [[float(judged.get(name, 0.0)) for name in names]]], schema=whole)

@@ -4,18 +4,19 @@ A shed tuple leaves a *ghost*. Memory and ghosts together are kept by a second e
 and the real engine does not is lost. This holds for any number of streams. While nothing has been shed there is no shadow.
 
 Ghosts have a budget of their own. Beyond it, ghosts of the heaviest keys stay and the others are sampled, by tuple (for more than two
-streams by key), each *unit* kept with probability q. Where keys need not be equal there are no heavy ones; and for more than two streams
-each ghost is a unit then, so that an output with g of them, all seen, stands for 1 / q^g.
+streams by key), each *unit* kept with probability q. Only an output with a tuple in it that was a ghost when the batch began is an
+estimate: all else is still there to be counted. Where keys need not be equal there are no heavy ones; and for more than two streams each
+ghost is a unit then, so that an output with g of them, all seen, stands for 1 / q^g, and nothing is known of its error.
 
 With m the losses seen of a unit, the estimate adds m / q, and its variance is estimated without bias as the sum over kept units of
 (2·m·a + m²·(1/q - 1)) / q, where a sums m·(1/q - 1) over the unit's earlier batches: q may fall from batch to batch, and losses of one
-unit hang together. For more than two streams a few keys carry most of the loss, more than a normal interval can tell: there the estimate
-is given, and its interval is everything.
+unit depend on each other. What a unit that nobody has seen may have lost is bounded by what is known for certain (`_reach`), and the
+interval allows for it (interval.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,50 +26,14 @@ from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Engine, Keep, Played, Totals
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
+from penstock.core.value import USER
 from penstock.core.window import COUNTING, NEVER
+from penstock.spark.interval import Crowd, Reach
+from penstock.spark.loss import Loss, as_estimated
+from penstock.spark.sample import Units, draw, heaviest, most_met, most_per_key
 from penstock.spark.shadow import Shadow, adopt, dismiss, open_shadow
 
 _ROOM = 0.75  # of the budget that is filled after ghosts had to go
-
-
-@dataclass
-class Loss:
-    """Lost outputs and value, with the variances of their estimates (0: exact)."""
-
-    lost: float = 0.0
-    lost_value: float = 0.0
-    variance: float = 0.0
-    value_variance: float = 0.0
-    estimated: float = 0.0  # 1 where anything was sampled
-
-    def add(self, other: Loss) -> None:
-        """Sum up."""
-        for name, value in vars(other).items():
-            setattr(self, name, max(self.estimated, value) if name == "estimated" else getattr(self, name) + value)
-
-
-@dataclass
-class Units:
-    """What was seen of the sampled units: their sums a, by count and by value."""
-
-    unit: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    sums: Floats = field(default_factory=lambda: np.empty((0, 2)))
-
-    def add(self, unit: Ints, seen: Floats, q: float) -> Floats:
-        """Take in what these units lost in a batch (by count, by value); how much the variances of the life of the query grow."""
-        known = np.union1d(self.unit, unit)
-        sums = np.zeros((len(known), 2))
-        sums[np.searchsorted(known, self.unit)] = self.sums
-        at = np.searchsorted(known, unit)
-        growth = (2 * seen * sums[at] + seen**2 * (1 / q - 1)) / q
-        sums[at] += seen * (1 / q - 1)
-        self.unit, self.sums = known, sums
-        return growth.sum(axis=0)
-
-    def keep(self, unit: Ints) -> None:
-        """Forget all others."""
-        stays = np.isin(self.unit, unit)
-        self.unit, self.sums = self.unit[stays], self.sums[stays]
 
 
 class Meter:
@@ -80,13 +45,17 @@ class Meter:
         self.by_key = self.keyed and problem.n_streams > 2  # the unit that is sampled
         self.counting = np.array([window.kind in COUNTING for window in problem.windows])  # expiries are no times there
         self.by_ghost = not self.keyed and problem.n_streams > 2
-        self.faint = np.empty(0, dtype=np.int64)  # the ghosts when a batch begins, where each is a unit
+        self.faint = np.empty(0, dtype=np.int64)  # the ghosts when a batch begins
         self.shadow: Shadow | None = None
         self.q = 1.0
         self.heavy = np.empty(0, dtype=np.int64)  # keys
         self.idle = False  # the shadow has begun with this batch
         self.blind_until = -LIMIT  # the last expiry of a ghost that was let go
         self.units = Units()
+        self.reach = Reach()
+        self.crowd = Crowd()
+        self.dearest = 0.0  # the largest importance of a ghost that was let go
+        self.horizon, self.fresh = -LIMIT, 0  # when the batch began: the horizon, and the first row to come
         self.total = Loss()
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
 
@@ -95,7 +64,8 @@ class Meter:
         self.idle = self.shadow is None and _may_shed(self.problem, engine, batch)
         if self.idle:
             self.begin(engine)
-        if self.q < 1.0 and self.by_ghost and self.shadow is not None:
+        self.horizon, self.fresh = int((engine.seen - self.problem.lateness).min()), engine.totals.next_row
+        if self.q < 1.0 and self.shadow is not None:
             self.faint = np.setdiff1d(self.shadow.retained(), engine.retained(), assume_unique=True)
 
     def begin(self, engine: Engine) -> None:
@@ -122,7 +92,9 @@ class Meter:
             shadow.keep = Keep(outputs=True)
             made = _without(shadow.play(batch).outputs, played.outputs)
             loss, missed, weight = self._weigh(made, tuples)
-        self.total.add(loss if not loss.estimated else replace(loss, variance=self._growth[0], value_variance=self._growth[1]))
+            if self.q < 1.0:
+                loss.reach, loss.value_reach = self._reach(batch, tuples).tolist()
+        self.total.add(loss if not loss.estimated else self._of_the_life(loss))
         return loss, missed, weight
 
     def advance(self, seen: Ints, engine: Engine) -> None:
@@ -134,7 +106,9 @@ class Meter:
         clock = engine.seen
         horizon = int((clock - self.problem.lateness).min())
         if self.q < 1.0 and horizon >= self.blind_until:
-            self.q, self.heavy, self.units = 1.0, self.heavy[:0], Units()
+            self.q, self.heavy, self.crowd, self.dearest = 1.0, self.heavy[:0], Crowd(), 0.0
+            if not self.by_key:  # a key is in the sample or not for good
+                self.units, self.reach = Units(), Reach(largest=self.reach.largest)
         if self.q == 1.0 and shadow.totals.retained == engine.totals.retained:
             self.shadow = None
             return
@@ -148,8 +122,10 @@ class Meter:
         if self.q < 1.0 and self.by_ghost:
             return self._weigh_by_ghosts(made, at, tuples)
         unit = key if self.by_key else rows.min(axis=1)
-        exact = np.isin(key, self.heavy) if self.q < 1.0 else np.ones(len(unit), dtype=bool)
-        kept = exact | (_draw(unit, self.seed) < self.q)
+        exact = np.ones(len(unit), dtype=bool)
+        if self.q < 1.0:
+            exact = np.isin(key, self.heavy) | ~np.isin(rows, self.faint).any(axis=1)
+        kept = exact | (draw(unit, self.seed) < self.q)
         made, at, unit, exact = made[kept], at[kept], unit[kept], exact[kept]
         value = self._value(at, tuples)
         weight = np.where(exact, 1.0, 1 / self.q)
@@ -160,19 +136,48 @@ class Meter:
             seen = np.zeros((len(distinct), 2))
             np.add.at(seen, which, np.stack([np.ones(len(which)), value[~exact]], axis=1))
             own = (seen**2).sum(axis=0) * (1 / self.q - 1) / self.q
-            loss = Loss(loss.lost, loss.lost_value, float(own[0]), float(own[1]), 1.0)
+            sampled = seen.sum(axis=0) / self.q
+            loss = Loss(loss.lost, loss.lost_value, float(own[0]), float(own[1]), 1.0, float(sampled[0]), float(sampled[1]))
             self._growth = self.units.add(distinct, seen, self.q)
-            if self.by_key:
-                loss.variance = loss.value_variance = np.inf
-                self._growth = np.full(2, np.inf)
         return loss, made, weight
 
     def _weigh_by_ghosts(self, made: Ints, at: Ints, tuples: dict[str, Any]) -> tuple[Loss, Ints, Floats]:
         """The same where every ghost is a unit: how far the estimate may be off is not known."""
-        weight = self.q ** -np.isin(made[:, 1:], self.faint).sum(axis=1, dtype=np.float64)
+        rows = made[:, 1:]
+        ghost = np.isin(rows, self.faint)
+        kept = (~ghost | (draw(rows, self.seed) < self.q)).all(axis=1)
+        made, at, ghost = made[kept], at[kept], ghost[kept]
+        weight, value = self.q ** -ghost.sum(axis=1, dtype=np.float64), self._value(at, tuples)
         self._growth = np.full(2, np.inf)
-        loss = Loss(float(weight.sum()), float((weight * self._value(at, tuples)).sum()), np.inf, np.inf, 1.0)
+        guess = weight[ghost.any(axis=1)], value[ghost.any(axis=1)]
+        sampled = float(guess[0].sum()), float((guess[0] * guess[1]).sum())
+        loss = Loss(float(weight.sum()), float((weight * value).sum()), np.inf, np.inf, 1.0, sampled[0], sampled[1])
         return loss, made, weight
+
+    def _reach(self, batch: Batch, tuples: dict[str, Any]) -> Floats:
+        """What one unit outside the sample can weigh at most in this batch, by count and by value."""
+        n, objective = self.problem.n_streams, self.problem.objective
+        if self.by_ghost:
+            return np.full(2, np.inf)
+        meets = (batch.key >= 0) & (batch.time < self.blind_until) & ~np.isin(batch.key, self.heavy)
+        stream, key = batch.stream[meets], batch.key[meets]
+        worth = np.ones(len(batch)) if batch.importance is None else batch.importance
+        if self.by_key:
+            new = most_per_key(stream, key, np.ones(len(key)), n)
+            held = self.crowd.live(self.horizon, n) + new
+            count = sum(new[number] * np.prod(np.delete(held, number)) for number in range(n))
+            value = count * objective.of([max(self.dearest, float(tuples["importance"].max(initial=0.0)))] * n) if count else 0.0
+        else:
+            value_of = objective.pairs(worth[meets], np.array(self.dearest)) if not self.problem.steady else np.ones(len(key))
+            count, value = (most_met(self.problem, batch, meets, weight) for weight in (np.ones(len(key)), value_of))
+        known = self.problem.steady or objective.code != USER
+        return np.array([count, value if known else np.inf]) / self.q
+
+    def _of_the_life(self, loss: Loss) -> Loss:
+        """The same for the life of the query, in which losses of one unit add up."""
+        self.reach.weigh(np.array([loss.reach, loss.value_reach]), self.horizon)
+        count, value = self.reach.largest.tolist()
+        return replace(loss, variance=self._growth[0], value_variance=self._growth[1], reach=count, value_reach=value)
 
     def _value(self, at: Ints, tuples: dict[str, Any]) -> Floats:
         """The value of outputs whose members are at these places."""
@@ -187,29 +192,48 @@ class Meter:
             return
         tuples = shadow.tuples()
         ghost = ~np.isin(tuples["row"], engine.retained(), assume_unique=True)
+        expiry = np.where(self.counting[tuples["stream"]], NEVER, tuples["expiry"])
+        end = int(expiry.max(initial=-LIMIT))
+        if self.by_key and self.q < 1.0:
+            light = (tuples["row"] >= self.fresh) & ~np.isin(tuples["key"], self.heavy)
+            self._crowd_in(tuples, light, np.zeros(self.problem.n_streams), end)
         while True:
             goes = self._goes(tuples, ghost)
             if goes.any():
                 dismiss(shadow, tuples["row"][goes])
-                expiry = np.where(self.counting[tuples["stream"]], NEVER, tuples["expiry"])[goes & (tuples["key"] >= 0)]
-                self.blind_until = max(self.blind_until, int(expiry.max(initial=-LIMIT)))
-                tuples, ghost = {name: column[~goes] for name, column in tuples.items()}, ghost[~goes]
+                matches = goes & (tuples["key"] >= 0)
+                self.blind_until = max(self.blind_until, int(expiry[matches].max(initial=-LIMIT)))
+                self.dearest = max(self.dearest, float(tuples["importance"][matches].max(initial=0.0)))
+                tuples, ghost, expiry = {name: column[~goes] for name, column in tuples.items()}, ghost[~goes], expiry[~goes]
             if np.count_nonzero(ghost) <= self.ghosts:
                 break
             self._sample_less(tuples, ghost)
+            if self.by_key:
+                light = ~np.isin(tuples["key"], self.heavy)
+                self._crowd_in(tuples, light, self.crowd.live(self.horizon, self.problem.n_streams), end)
         if self.q < 1.0:
-            self.units.keep(tuples["key"] if self.by_key else tuples["row"][ghost])
+            self.reach.begin(NEVER if self.by_key else end)
+            if self.by_key:
+                self.units.keep_largest(self.ghosts)
+            else:
+                self.units.keep(tuples["row"][ghost])
+
+    def _crowd_in(self, tuples: dict[str, Any], chosen: Any, known: Floats, end: int) -> None:
+        """Take note of how many of these tuples one key may have, beyond what is known."""
+        chosen = chosen & (tuples["key"] >= 0)
+        most = most_per_key(tuples["stream"][chosen], tuples["key"][chosen], np.ones(np.count_nonzero(chosen)), self.problem.n_streams)
+        self.crowd.add(np.maximum(most - known, 0.0), end)
 
     def _goes(self, tuples: dict[str, Any], ghost: Any) -> Any:
         """Which ghosts are of no use: those that match nothing, and those that are not in the sample."""
         unit = tuples["key"] if self.by_key else tuples["row"]
-        sampled = (_draw(unit, self.seed) < self.q) | np.isin(tuples["key"], self.heavy)
+        sampled = (draw(unit, self.seed) < self.q) | np.isin(tuples["key"], self.heavy)
         return ghost & ((tuples["key"] < 0) | ~sampled)
 
     def _sample_less(self, tuples: dict[str, Any], ghost: Any) -> None:
         """Choose the heavy keys, only fewer than before, and a q by which the other ghosts fit."""
         if self.keyed:
-            self.heavy = _heaviest(tuples, ghost, self.ghosts * _ROOM / 2, self.heavy if self.q < 1.0 else None)
+            self.heavy = heaviest(tuples, ghost, self.ghosts * _ROOM / 2, self.heavy if self.q < 1.0 else None)
         light = int(np.count_nonzero(ghost & ~np.isin(tuples["key"], self.heavy)))
         room = max(1.0, self.ghosts * _ROOM - (np.count_nonzero(ghost) - light))
         self.q *= min(1 / 1.5, room / max(1, light))
@@ -238,11 +262,21 @@ class Meter:
 
     def _own(self) -> dict[str, Any]:
         numbers = {"q": self.q, "heavy": self.heavy, "blind_until": self.blind_until, "total": vars(self.total).copy()}
-        return numbers | {"unit": self.units.unit, "sums": self.units.sums}
+        numbers |= {"unit": self.units.unit, "sums": self.units.sums, "dearest": self.dearest}
+        numbers |= {"reach_ends": self.reach.ends, "reach_sums": self.reach.sums}
+        return numbers | {"crowd_ends": self.crowd.ends, "crowd_most": self.crowd.most}
 
     def _take(self, state: dict[str, Any]) -> None:
-        self.q, self.heavy, self.blind_until = state["q"], state["heavy"], state["blind_until"]
-        self.total, self.units = Loss(**state["total"]), Units(state["unit"], state["sums"])
+        self.q, self.heavy, self.blind_until = float(state["q"]), state["heavy"], int(state["blind_until"])
+        self.units = Units(state["unit"], state["sums"])
+        total = {name: float(value) for name, value in state["total"].items()}
+        self.total = Loss(**total if "reach" in total else as_estimated(total))
+        largest = np.array([self.total.reach, self.total.value_reach])
+        if "reach_ends" in state:
+            self.reach = Reach(state["reach_ends"], state["reach_sums"], largest)
+            self.crowd, self.dearest = Crowd(state["crowd_ends"], state["crowd_most"]), float(state["dearest"])
+        elif self.q < 1.0:  # of 0.1.0: what was let go is not known
+            self.reach = Reach(np.array([NEVER]), np.full((1, 2), np.inf), largest)
 
 
 def _may_shed(problem: Problem, engine: Engine, batch: Batch) -> bool:
@@ -275,22 +309,3 @@ def _without(outputs: Ints, others: Ints) -> Ints:
 
 def _values(problem: Problem, members: list[Floats]) -> Floats:
     return np.array([problem.objective.of(list(values)) for values in zip(*members, strict=True)])
-
-
-def _draw(unit: Ints, seed: int) -> Floats:
-    """A number in [0, 1) that belongs to a unit for good."""
-    mixed = unit.astype(np.uint64) + np.uint64((seed * 2 + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return (mixed ^ (mixed >> np.uint64(31))).astype(np.float64) / 2.0**64
-
-
-def _heaviest(tuples: dict[str, Any], ghost: Any, room: float, among: Ints | None) -> Ints:
-    """The keys with the most tuples, as many as have `room` for their ghosts."""
-    keys, which, count = np.unique(tuples["key"], return_inverse=True, return_counts=True)
-    ghosts = np.bincount(which, weights=ghost, minlength=len(keys))
-    order = np.argsort(-count, kind="stable")
-    order = order[ghosts[order] > 0]
-    if among is not None:
-        order = order[np.isin(keys[order], among)]
-    return np.sort(keys[order[np.cumsum(ghosts[order]) <= room]])

@@ -9,14 +9,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.spark.blocks import CELL
+from penstock.spark.interval import Z
 
 COUNTS = "counts"
 COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_null")
-LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated")
+LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated", "sampled", "sampled_value", "reach", "value_reach")
 BOTH = (*COUNTED, *LOSSES)
 MIN_RECALL = "min_recall"
-Z = 2.1
-"""Standard deviations on either side of an estimate, for 95 %: a little more than 1.96, since the deviation is an estimate too."""
 
 
 def counted(streams: int) -> tuple[str, ...]:
@@ -44,8 +43,9 @@ def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     own = {name: count[prefix + name] for name in BOTH}
     nothing = F.lit(None if prefix else 0.0)  # of a batch that no shard saw, such as one that only moves a watermark on
     total = {name: F.coalesce(F.sum(column), nothing) for name, column in own.items()}
-    recall = _shares(own["n_output"], own["lost"], own["variance"], known=not prefix)
-    value_recall = _shares(own["value"], own["lost_value"], own["value_variance"], known=not prefix)
+    recall = _shares(*(own[name] for name in ("n_output", "lost", "sampled", "variance", "reach")), known=not prefix)
+    values = (own[name] for name in ("value", "lost_value", "sampled_value", "value_variance", "value_reach"))
+    value_recall = _shares(*values, known=not prefix)
     return {
         **{name: total[name].cast("bigint") for name in COUNTED if name != "value"},
         "value": total["value"],
@@ -57,14 +57,28 @@ def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     }
 
 
-def _shares(made: Column, lost: Column, variance: Column, *, known: bool) -> dict[str, Column]:
+def _shares(made: Column, lost: Column, sampled: Column, variance: Column, reach: Column, *, known: bool) -> dict[str, Column]:
     """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make, which is `known` or told
     by a shard.
     """
-    some, every, spread = F.sum(made), F.sum(made + lost), F.sqrt(F.sum(variance)) * Z
-    bounds = {"": every, "_low": every + spread, "_high": F.greatest(every - spread, some)}
+    some, every, guess = F.sum(made), F.sum(made + lost), F.sum(sampled)
+    low, high = _limits(guess, F.sum(variance), F.max(reach))
+    bounds = {"": every, "_low": every - guess + high, "_high": every - guess + low}
     all_of_it = F.lit(1.0) if known else F.when(some.isNotNull(), 1.0)
     return {bound: F.coalesce(F.try_divide(some, of), all_of_it) for bound, of in bounds.items()}
+
+
+def _limits(sampled: Column, variance: Column, reach: Column) -> tuple[Column, Column]:
+    """The interval of what is estimated: `interval.limits` of columns."""
+    nothing, without = F.lit(0.0), reach == F.lit(float("inf"))
+    variance = F.least(variance, F.greatest(sampled, nothing) * reach)
+
+    def quantile(mean: Column, variance: Column, z: float) -> Column:
+        spread = F.coalesce(F.try_divide(variance, F.greatest(mean, nothing) * mean), nothing)
+        return mean * F.pow(F.greatest(1 - spread / 9 + F.sqrt(spread) * (z / 3), nothing), 3.0)
+
+    low, high = quantile(sampled, variance, -Z), quantile(sampled + reach, variance + reach * reach, Z)
+    return F.when(without, F.least(sampled, nothing)).otherwise(low), F.when(without, reach).otherwise(high)
 
 
 def recall_of(counts: dict[str, Any]) -> float:

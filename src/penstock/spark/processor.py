@@ -17,7 +17,7 @@ from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cells
 from penstock.spark.ledger import Ledger
-from penstock.spark.metrics import COUNTS, counted
+from penstock.spark.metrics import COUNTS, LOSSES, counted
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
@@ -88,7 +88,8 @@ class JoinProcessor(StatefulProcessor):
                 yield from played([_cut(tables, time, first) for tables, time in zip(waiting, self.plan.times, strict=True)])
             waiting[stream].append(from_cell(cell))
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
-        yield _counts(self.plan, sums | {"n_null": nulls, "total_n_null": nulls})
+        losses = {name: sums[f"total_{name}"] for name in LOSSES}  # all slices are one batch, and what they estimate depends on each other
+        yield _counts(self.plan, sums | losses | {"n_null": nulls, "total_n_null": nulls})
 
     def _record(self, query: str, batch: int, number: int, result: Result, *, begins: bool = True) -> None:
         """Write the ledger; what cannot be written fails the batch."""

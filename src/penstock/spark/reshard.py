@@ -27,11 +27,14 @@ from penstock.core.ranking import ARRIVAL, DRAW
 from penstock.core.trace import Floats, Ints
 from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import comparable
+from penstock.spark.interval import Crowd, Reach
 from penstock.spark.keys import KeyBook
-from penstock.spark.meter import Loss, Meter, Units
+from penstock.spark.loss import Loss
+from penstock.spark.meter import Meter
 from penstock.spark.payload import Block, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.rewrite import StateRows, rewrite_state
+from penstock.spark.sample import Units
 from penstock.spark.shard import SPAN, Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 
@@ -276,6 +279,9 @@ def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) 
     units = [renumber(of, one.units.unit) if new.by_key else one.units.unit for of, one in enumerate(old)]
     order = np.argsort(np.concatenate(units))
     new.units = Units(np.concatenate(units)[order], np.concatenate([one.units.sums for one in old])[order])
+    new.dearest = max(one.dearest for one in old)
+    new.reach = Reach.joined([one.reach for one in old])
+    new.crowd = Crowd.joined([one.crowd for one in old])
     new.total = Loss()
     if number == 0:
         for one in old:

@@ -26,7 +26,8 @@ from penstock.policies.table import open_policy
 from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.compared import LINKS, compared_columns, numbers_in
 from penstock.spark.keys import KeyBook
-from penstock.spark.meter import Loss, Meter
+from penstock.spark.loss import Loss
+from penstock.spark.meter import Meter
 from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
 from penstock.spark.plan import Plan

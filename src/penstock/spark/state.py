@@ -259,8 +259,7 @@ def _snapshot(shard: Shard) -> bytes:
 def _restore(shard: Shard, cell: bytes) -> None:
     state = unzipped(cell)
     shard.engine.restore(state["engine"].tobytes())
-    meter: dict[str, Any] = {name: state[f"meter.{name}"] for name in ("heavy", "unit", "sums")}
-    meter |= {"q": float(state["meter.q"]), "blind_until": int(state["meter.blind_until"])}
+    meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
     meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
     shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None})
     shard.book.enter(_to_names(state["names"]), state["numbers"])
