@@ -207,6 +207,7 @@ def test_a_plan_is_written_once_and_another_is_refused(tmp_path):
 def test_a_function_is_not_compared(tmp_path):
     Ledger(tmp_path, plan_of((8, 8), objective="pickle:abc"), "q1")
     Ledger(tmp_path, plan_of((8, 8), objective="pickle:abd"), "q1")
+    Ledger(tmp_path, plan_of((8, 8), objective="a function"), "q1")  # a ledger of 0.1.0 goes on
     with pytest.raises(ps.PenstockError, match="objective must stay"):
         Ledger(tmp_path, plan_of((8, 8), objective="max"), "q1")
 

@@ -130,10 +130,27 @@ def test_values_are_those_of_the_engine(spark):
     random = Random(3)
     rows = [[random.random() * 10 for _ in "abc"] for _ in range(20)]
     columns = [F.col(name) for name in "abc"]
-    names = {**{name: name for name in OBJECTIVES}, "own": pickled(own)}
-    got = spark.createDataFrame(rows, "a double, b double, c double").select(*(_value(text, columns).alias(n) for n, text in names.items()))
+    names = {name: Objective.parse(name) for name in OBJECTIVES} | {"own": Objective.parse(own)}
+    got = spark.createDataFrame(rows, "a double, b double, c double").select(*(_value(one, columns).alias(n) for n, one in names.items()))
     for worths, row in zip(rows, got.collect(), strict=True):
-        assert row.asDict() == {name: Objective.parse(own if name == "own" else name).of(worths) for name in names}
+        assert row.asDict() == {name: one.of(worths) for name, one in names.items()}
+
+
+@pytest.mark.parametrize("kept", ("a function", "pickle"))
+def test_a_function_of_the_users_own_is_given_again(spark, tmp_path, kept):
+    """An archive does not have it, or has it as a pickle of release 0.1.0."""
+    own = lambda imps: imps[0] - 2 * imps[1]  # noqa: E731
+    shards = shards_of((8, 8))[:2]
+    worth = {one.row: one.importance for shard in shards for one in shard.arrivals}
+    plan = plan_of((8, 8), objective=pickled(own) if kept == "pickle" else kept)
+    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES))
+    with pytest.raises(ps.PenstockError, match="objective must be given again"):
+        ps.settle(tmp_path, spark=spark)
+    assert ps.debt(tmp_path, spark=spark) == sum(owed(shards).values()) > 0
+    ways: list[dict[str, Any]] = [{"objective": own}, *([{"trust": True}] if kept == "pickle" else [])]
+    for way in ways:
+        got = {(row["a_v"], row["b_v"]): row["value"] for row in ps.settle(tmp_path, spark=spark, **way).collect()}
+        assert got == {(a, b): worth[a] - 2 * worth[b] for a, b in owed(shards)}
 
 
 def test_outputs_have_values_and_meet_the_condition(spark, tmp_path):

@@ -27,6 +27,9 @@ def settle(
     debt: Annotated[bool, typer.Option("--debt", help="Only count what is owed.")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")] = None,
     query: Annotated[str | None, typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="The archive may bring code to run: a function of release 0.1.0, any SQL in its condition.")
+    ] = False,
     form: FormatOption = "table",
 ) -> None:
     """Join what was shed, later: write the outputs that a join owes, those of the exact result that it did not emit."""
@@ -38,7 +41,7 @@ def settle(
     from penstock.spark.settle import ledger_of, settlement
 
     ledger_of(archive, checkpoint, name, query)  # what is wrong with these is said before Spark starts, which takes a while
-    done = settlement(archive, checkpoint, name, query, to, spark=quiet_session())
+    done = settlement(archive, checkpoint, name, query, to, trust=trust, spark=quiet_session(), counting=debt)
     count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
     ledger = {"name": done.name, "query": done.query}
     batches = {"first_batch": done.first, "last_batch": done.last}

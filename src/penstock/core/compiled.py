@@ -13,6 +13,8 @@ import numba
 from numba import types as untyped_types
 from numba.core import config as untyped_config
 
+from penstock.core.owned import own_folder
+
 types: Any = untyped_types
 config: Any = untyped_config
 
@@ -44,16 +46,22 @@ def routine(function: F) -> F:
 @cache
 def say_if_cold(function: str) -> None:
     """Say, once in a process, that a compiled function (`module.name`) takes its time when it is called for the first time on a machine."""
-    if not config.DISABLE_JIT and not any(Path(_cache_folder()).glob(f"*/{function}-*.nbi")):
+    folder = None if config.DISABLE_JIT else _cache_folder()
+    if folder is None and not config.DISABLE_JIT:
+        logger.warning(
+            "Penstock compiles, which takes about a minute, and will do so again in the next process: neither the folder of the package "
+            "nor ~/.cache/penstock is one to which this user alone can write."
+        )
+    elif folder is not None and not any(Path(folder).glob(f"*/{function}-*.nbi")):
         logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
 
 
 def _compile(function: F, **options: Any) -> F:
     jit: Any = numba.njit
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _cache_folder()
+    before, folder = config.CACHE_DIR, _cache_folder()
+    config.CACHE_DIR = folder or before
     try:
-        compiled: F = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        compiled: F = jit(cache=folder is not None, nogil=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = before
     if not config.DISABLE_JIT:
@@ -81,9 +89,10 @@ def _wide(kind: Any) -> Any:
 
 
 @cache
-def _cache_folder() -> str:
-    """Where machine code is kept: a folder per version of the sources that compiled functions are made of.
+def _cache_folder() -> str | None:
+    """Where machine code is kept: a folder per version of the sources that compiled functions are made of; None: nowhere.
 
+    Numba's files are pickles, so they are read only from a folder that nobody else can write to.
     Numba notices a change in the file of a function, but not in the files of the functions that it calls.
     """
     package = Path(__file__).parent.parent
@@ -98,7 +107,7 @@ def _cache_folder() -> str:
     digest = hashlib.sha256()
     for name in sorted(reached):
         digest.update(texts[name].encode())
-    home = package / "__pycache__"
-    if not os.access(home if home.exists() else package, os.W_OK):
-        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
-    return str(home / f"kernels-{digest.hexdigest()[:16]}")
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    homes = (package / "__pycache__", Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock")
+    found = (own_folder(home / name) for home in homes)
+    return next((str(folder) for folder in found if folder is not None), None)

@@ -83,6 +83,12 @@ class Policy(Protocol):
     def ranking(self, problem: Problem) -> Ranking | None:
         """The compiled form, or None where there is none for this problem."""
 
+    def snapshot(self) -> dict[str, Any]:
+        """What is kept of it between two batches, as data (stepwise)."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `snapshot` gave (stepwise)."""
+
 
 class Statistics(Protocol):
     """Where probabilities come from."""
@@ -229,8 +235,8 @@ class Engine(Protocol):
     def snapshot(self) -> bytes:
         """The state between two batches."""
 
-    def restore(self, state: bytes) -> None:
-        """Go on from a snapshot."""
+    def restore(self, state: bytes, *, trust: bool = False) -> None:
+        """Go on from a snapshot; where it is a pickle, as those of 0.1.0 may be, only with `trust`."""
 
     def freeze(self) -> dict[str, Any]:
         """The state for another process of this machine: not for keeping."""

@@ -6,7 +6,6 @@ It rescans memory at every instant, as the papers do: O(memory) per instant wher
 from __future__ import annotations
 
 import itertools
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +15,18 @@ from numpy.typing import NDArray
 from penstock.core.batch import Batch, check_order
 from penstock.core.binding import Columns, combinations
 from penstock.core.budget import OVERHEAD
+from penstock.core.data import pack, policy_state, unpack
 from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.fast import TUPLE
+from penstock.core.pickled import is_pickle, take_over, unpickled
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.core.view import View
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
+
+_GIVEN = ("problem", "statistics", "keep", "policy")
+"""What an engine is made with, and its snapshot does not hold."""
 
 
 class StepwiseEngine:
@@ -101,21 +105,29 @@ class StepwiseEngine:
         return {name: self.memory[name][order] for name in TUPLE}
 
     def snapshot(self) -> bytes:
-        """The state between two batches."""
-        state = dict(vars(self))
-        for name in ("problem", "statistics", "keep", "policy"):
-            del state[name]
-        return pickle.dumps((state, self.statistics.snapshot(), vars(self.policy)))
+        """The state between two batches, as data."""
+        mine = {name: value for name, value in vars(self).items() if name not in _GIVEN} | {"totals": vars(self.totals)}
+        state = {"engine": mine, "statistics": self.statistics.snapshot(), "policy": policy_state(self.policy)}
+        return pack(state)
 
-    def restore(self, state: bytes) -> None:
-        """Go on from a snapshot."""
+    def restore(self, state: bytes, *, trust: bool = False) -> None:
+        """Go on from a snapshot. Those of 0.1.0 are pickles, which run what is in them: they need `trust`."""
+        if is_pickle(state):
+            mine, statistics, policy = unpickled(state, trust)
+            vars(self).update(mine)
+            self.statistics.restore(statistics)
+            take_over(self.policy, policy)
+            return
         try:
-            mine, statistics, policy = pickle.loads(state)
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError, KeyError):
+            found = unpack(state)
+            mine, statistics, policy = (dict(found[name]) for name in ("engine", "statistics", "policy"))
+            totals = Totals(**mine.pop("totals"))
+        except (PenstockError, KeyError, TypeError, ValueError):
             raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes that are none") from None
-        vars(self).update(mine)
+        known = set(vars(self)) - set(_GIVEN)
+        vars(self).update({name: value for name, value in mine.items() if name in known} | {"totals": totals})
         self.statistics.restore(statistics)
-        vars(self.policy).update(policy)
+        self.policy.restore(policy)
 
     def freeze(self) -> dict[str, Any]:
         """The state as it is."""

@@ -11,10 +11,13 @@ A policy of your own needs `name` and `score` alone:
     penstock.simulate(trace, window=100, memory=50, policy=Freshest())
 
 It sees the candidates of an instant (`penstock.core.view.View`), among them what each has produced so far and, in `view.outputs`, the
-outputs just made; it may keep state in its own attributes or, per tuple, in `view.memo`.
+outputs just made; it may keep state in its own attributes or, per tuple, in `view.memo`. On Spark its attributes are kept in the
+checkpoint, as data: what is none (a model, a function) needs methods `snapshot` and `restore`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +64,14 @@ class Policy:
 
     def check(self, problem: Problem) -> None:
         """Refuse problems that the policy is not defined for."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is kept between two batches, as data: numbers, texts, arrays, and lists and dicts of these. All attributes by default."""
+        return dict(vars(self))
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `snapshot` gave."""
+        vars(self).update(state)
 
 
 class Sparing(Policy):

@@ -9,6 +9,7 @@ of 0, `prob` one without bound. Derivation, table and what was worse: docs/decis
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,14 @@ class Elife(Policy):
         if problem.priced_by_key and problem.ages_in_order:
             return Ranking(STAY, MATCHES if problem.stats == "window" else RATES)
         return None
+
+    def snapshot(self) -> dict[str, Any]:
+        """The tolls, by pool."""
+        return {"tolls": {which: vars(toll).copy() for which, toll in self.tolls.items()}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The tolls, by pool."""
+        self.tolls = {which: Toll(**toll) for which, toll in state["tolls"].items()}
 
     def _pool(self, view: View, which: int) -> tuple[Toll, int, float]:
         stream = view.problem.leader(which)

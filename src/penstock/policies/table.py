@@ -48,18 +48,28 @@ def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> P
     elif isinstance(spec, Policy):
         policy = spec
     elif callable(getattr(spec, "score", None)):
-        policy = _adopt(spec)
+        policy = _Adopted(spec)
     else:
         raise PenstockError(f"policy must be a name or an object with a method score(view), got {spec!r}")
     policy.check(problem)
     return policy
 
 
-def _adopt(spec: Any) -> Policy:
+class _Adopted(Policy):
     """A stranger's object with the methods it has, and the defaults for those it has not."""
-    adopted = Policy()
-    adopted.name = str(getattr(spec, "name", type(spec).__name__))
-    for method in ("score", "ties", "due", "observe", "after", "check"):
-        if callable(getattr(spec, method, None)):
-            setattr(adopted, method, getattr(spec, method))
-    return adopted
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.name = str(getattr(spec, "name", type(spec).__name__))
+        for method in ("score", "ties", "due", "observe", "after", "check", "snapshot", "restore"):
+            if callable(getattr(spec, method, None)):
+                setattr(self, method, getattr(spec, method))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The attributes of the object."""
+        return dict(getattr(self.spec, "__dict__", {}))
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over attributes."""
+        for name, value in state.items():
+            setattr(self.spec, name, value)

@@ -168,6 +168,7 @@ a_column = that("the name of a column", _text)
 columns = that("the name of a column or a list of them", _texts, _as_list)
 sql = that("an SQL expression", _text)
 number = that("a number", _number)
+yes_or_no = that("true or false", lambda got: isinstance(got, bool))
 per_stream = that("a number or a list with one per stream", lambda got: _number(got) or (isinstance(got, list) and all(map(_number, got))))
 settings = that(
     "a table of texts, numbers and true or false",
@@ -233,7 +234,7 @@ STREAM: Mapping[str, Key] = {
 JOIN: Mapping[str, Key] = {
     "on": Key(columns),
     "predicate": Key(that('a comparison such as "<" or "eps:0.5", or a list of links such as "R.a = S.a"', _links)),
-    "cross": Key(that("true or false", lambda got: isinstance(got, bool))),
+    "cross": Key(yes_or_no),
     "memory": Key(memory, needed=True),
     "policy": Key(one_of(POLICIES)),
     "allocation": Key(one_of(("variable", "fixed"))),
@@ -245,6 +246,7 @@ JOIN: Mapping[str, Key] = {
     "min_recall": Key(_min_recall),
     "ghosts": Key(whole(1, "a number of rows")),
     "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
+    "trust": Key(yes_or_no),
     "seed": Key(whole(0)),
     "alpha": Key(_stretch),
     "beta": Key(number),

@@ -71,6 +71,13 @@ def whole_number(argument: str, value: Any) -> int:
     return value
 
 
+def yes_or_no(argument: str, value: Any) -> bool:
+    """True or False, and nothing that counts as such."""
+    if not isinstance(value, bool):
+        raise PenstockError(f"{argument} must be True or False, got {value!r}")
+    return value
+
+
 def in_ticks(option: str, value: Any) -> Any:
     """Options that are times may be durations."""
     return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value

@@ -155,6 +155,21 @@ class KeyBook:
         self.calm = _FEW + 2 * len(self.number)
 
 
+def packed_names(names: pa.Array) -> Any:
+    """Names as one value, for a state."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"name": names})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def unpacked_names(raw: Any) -> pa.Array:
+    """What `packed_names` was given."""
+    column = pa.ipc.open_stream(pa.py_buffer(raw)).read_all()["name"]
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_binary())
+
+
 def _names(columns: list[pa.Array]) -> pa.Array:
     """One name per row: the only column, or all of them, each with its length before it."""
     texts = [_bytes(column) for column in columns]

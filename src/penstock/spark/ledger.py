@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.core.errors import PenstockError
+from penstock.spark.sound import check_plan
 from penstock.spark.store import Store
 
 BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
@@ -33,8 +34,10 @@ GONE = -1
 """The stream of rows that tell of departures."""
 NO_LINKS = "null"
 """In place of links, where keys are equal."""
+FUNCTION = "a function"
+"""An objective of the user's own, which settling must be given again."""
 PICKLED = "pickle:"
-"""Before an objective that is a function of the user."""
+"""Before such a function in ledgers of 0.1.0."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
 VERSION = 1
@@ -57,7 +60,7 @@ class LedgerPlan:
     keys: int  # columns of the key; the payload of the first stream begins with them
     payload: tuple[tuple[str, ...], ...]  # by stream: columns of the result
     windows: tuple[int | None, ...]  # microseconds; None is unbounded
-    objective: str | None  # a name, "pickle:" and base64 of a function, or None where there is no importance
+    objective: str | None  # a name, "a function", or None where there is no importance
     condition: str | None  # SQL over the columns of the result
     schema: str  # of the result, in Spark's JSON
     has_importance: bool
@@ -72,9 +75,13 @@ class LedgerPlan:
     @classmethod
     def of(cls, text: str | bytes) -> tuple[LedgerPlan, str]:
         """A plan and its query, from JSON."""
-        facts = json.loads(text)
-        if facts.get("version") != VERSION:
+        try:
+            facts = json.loads(text)
+        except ValueError as error:
+            raise PenstockError(f"plan.json of the archive must be JSON, got what is none ({error}): the ledger is damaged") from None
+        if isinstance(facts, dict) and facts.get("version") != VERSION:
             raise PenstockError(f"archive must have a ledger of version {VERSION}, got version {facts.get('version')!r}")
+        facts = check_plan(facts)
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
         facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
         return cls(**{field.name: facts[field.name] for field in fields(cls)}), facts["query"]
@@ -226,18 +233,27 @@ def _folder(name: str, query: str) -> str:
 
 
 def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
-    """Refuse a plan that is not the one that was written. A function is not compared: its pickle may differ from run to run."""
+    """Refuse a plan that is not the one that was written. A function is not compared."""
     old, owner = LedgerPlan.of(there)
     for name in ["query", *(field.name for field in fields(LedgerPlan))]:
         before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
         if name in _TEXTS:
             before, now = json.loads(before), json.loads(now)
-        elif name == "objective" and all(str(one).startswith(PICKLED) for one in (before, now)):
+        elif name == "objective" and all(is_function(one) for one in (before, now)):
             continue
         if before != now:
             raise PenstockError(
                 f"{name} must stay as it is in the ledger {where!r} ({before!r}), got {now!r}; a changed join needs a new checkpoint"
             )
+
+
+def is_function(objective: str | None) -> bool:
+    """Whether the objective in a plan is a function of the user's own.
+
+    >>> is_function("min"), is_function(FUNCTION)
+    (False, True)
+    """
+    return objective is not None and (objective == FUNCTION or objective.startswith(PICKLED))
 
 
 def _constant(value: int, n: int) -> pa.Array:

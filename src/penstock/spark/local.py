@@ -2,13 +2,13 @@
 
 Spark hands a shard to whichever worker is free. Reading it back from the state takes time in proportion to what is held, so a worker
 leaves the shard as it lies in memory in Spark's local folder, under a mark that is also in the state: whoever finds another mark in the
-state, or nothing here, rebuilds. Blocks of payload have files of their own, written once and mapped into memory.
+state, or nothing here, rebuilds. It is data (core/data.py), in a folder that nobody else can write to. Blocks of payload have files of
+their own, written once and mapped into memory.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.data import unpack, write
+from penstock.core.errors import PenstockError
+from penstock.core.owned import own_folder
+from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.payload import Block, Changes, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Shard
 
 
-def folder_of(query: str, name: str, number: int) -> Path:
-    """Where workers leave a shard; Spark removes its local folders when it ends."""
+def folder_of(query: str, name: str, number: int) -> Path | None:
+    """Where workers leave a shard; Spark removes its local folders when it ends. None where others could write: then nothing is left."""
     root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    return Path(root) / "penstock" / query / name / str(number)
+    own = own_folder(Path(root) / f"penstock-{os.getuid() if hasattr(os, 'getuid') else os.getlogin()}")
+    return None if own is None else own / query / name / str(number)
 
 
 def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) -> None:
@@ -44,14 +49,14 @@ def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) ->
     content = {
         "engine": shard.engine.freeze(),
         "meter": shard.meter.freeze(),
-        "book": vars(shard.book),
+        "book": vars(shard.book) | {"names": packed_names(shard.book.names)},
         "next": {kind: store.next for kind, store in stores.items()},
         "alive": {(kind, number): block.alive for kind, store in stores.items() for number, block in store.blocks.items()},
         "files": files,
     }
     draft = folder / f"draft-{mark}"
     with draft.open("wb") as file:
-        pickle.dump(content, file, protocol=5)
+        write(file, content, "the shard")
     draft.replace(folder / f"shard-{mark}")
     kept = {f"shard-{mark}", *files.values()}
     for path in folder.iterdir():
@@ -63,17 +68,20 @@ def pick_up(folder: Path, mark: str, plan: Plan, number: int) -> Shard | None:
     """The shard that a worker has left, if it is there and current."""
     shard = Shard(plan, number)
     try:
-        with (folder / f"shard-{mark}").open("rb") as file:
-            content = pickle.load(file)
+        content = _read(folder / f"shard-{mark}")
         for kind, store in _stores(shard).items():
             _reopen(store, kind, folder, content)
-    except FileNotFoundError:
-        return None
-    shard.engine.thaw(content["engine"])
-    shard.meter.thaw(content["meter"])
-    vars(shard.book).update(content["book"])
-    shard.files = content["files"]
+        shard.engine.thaw(content["engine"])
+        shard.meter.thaw(content["meter"])
+        vars(shard.book).update(content["book"] | {"names": unpacked_names(content["book"]["names"])})
+        shard.files = content["files"]
+    except (OSError, PenstockError, KeyError, TypeError, ValueError, IndexError, AttributeError):
+        return None  # it is not there, or damaged: the state has the truth
     return shard
+
+
+def _read(path: Path) -> Any:
+    return unpack(np.memmap(path, np.uint8, mode="r").data, "the shard")
 
 
 def _stores(shard: Shard) -> dict[str, Payload]:

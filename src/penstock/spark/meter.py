@@ -253,12 +253,12 @@ class Meter:
         """The state, for keeping."""
         return self._own() | {"shadow": None if self.shadow is None else self.shadow.snapshot()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+    def restore(self, state: dict[str, Any], *, trust: bool = False) -> None:
+        """Go on from a snapshot; one with a pickle of 0.1.0 in it needs `trust`."""
         self._take(state)
         if state["shadow"] is not None:
             self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
-            self.shadow.restore(state["shadow"])
+            self.shadow.restore(state["shadow"], trust=trust)
 
     def _own(self) -> dict[str, Any]:
         numbers = {"q": self.q, "heavy": self.heavy, "blind_until": self.blind_until, "total": vars(self.total).copy()}

@@ -62,6 +62,7 @@ def join(
     ghosts: int = GHOSTS,
     how: str = "inner",
     name: str = "penstock",
+    trust: bool = False,
     **options: Any,
 ) -> DataFrame:
     """Join streams in a memory of so many rows or bytes; what does not fit is shed by value.
@@ -81,6 +82,7 @@ def join(
     * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
+    * `trust`: a checkpoint of release 0.1.0 may be read even where its state is a pickle, which can run code (docs/trust.md).
     """
     arguments = {name: value for name, value in locals().items() if name not in ("streams", "options")}
     made = plan_join(streams, **arguments, **options)

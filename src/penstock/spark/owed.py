@@ -6,9 +6,7 @@ a row are matched with those of their own shard only.
 
 from __future__ import annotations
 
-import base64
 import json
-import pickle
 from functools import reduce
 from operator import add, mul
 
@@ -27,7 +25,6 @@ from penstock.spark.ledger import (
     KEY,
     LEFT,
     NO_LINKS,
-    PICKLED,
     ROW,
     SHARD,
     STREAM,
@@ -43,7 +40,9 @@ _BUCKET = "_bucket"
 _ENDS = "_ends"
 
 
-def owed_outputs(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None]) -> DataFrame:
+def owed_outputs(
+    ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None], objective: Objective | None = None
+) -> DataFrame:
     """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
     ledger = _with_ends(ledger, plan)
@@ -55,7 +54,7 @@ def owed_outputs(ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, sinc
             return ledger.sparkSession.createDataFrame([], schema)
         owed = reduce(DataFrame.unionByName, parts)
     if _VALUE in schema.names and plan.has_importance:
-        owed = owed.withColumn(_VALUE, _value(plan.objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
+        owed = owed.withColumn(_VALUE, _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
     result = whole_rows(owed, schema)
     return result if plan.condition is None else result.where(plan.condition)
 
@@ -151,11 +150,12 @@ def _links(plan: LedgerPlan, stream: int) -> list[Column]:
     ]
 
 
-def _value(objective: str | None, worths: list[Column]) -> Column:
-    """The value of an output, computed in the order of the engine, so that no rounding differs."""
-    if objective is not None and objective.startswith(PICKLED):
-        function = Objective.parse(pickle.loads(base64.b64decode(objective[len(PICKLED) :])))
-        return F.udf(lambda *members: function.of(list(members)), T.DoubleType())(*worths)
+def _value(objective: Objective | None, worths: list[Column]) -> Column:
+    """The value of an output, computed in the order of the engine, so that no rounding differs; unknown without an objective."""
+    if objective is None:
+        return F.lit(None).cast("double")
+    if objective.function is not None:
+        return F.udf(lambda *members: objective.of(list(members)), T.DoubleType())(*worths)
     forms = {
         "count": lambda: F.lit(1.0),
         "min": lambda: F.least(*worths),
@@ -164,7 +164,7 @@ def _value(objective: str | None, worths: list[Column]) -> Column:
         "product": lambda: reduce(mul, worths),
         "avg": lambda: reduce(add, worths) / len(worths),
     }
-    return forms[objective or "min"]()
+    return forms[objective.name]()
 
 
 def file_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:

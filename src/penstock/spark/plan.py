@@ -39,6 +39,7 @@ class Plan:
     columns: tuple[tuple[str, ...], ...] = ()  # their names in the streams
     numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
     route: str = "key"
+    trust: bool = False  # pickles of 0.1.0 in the state may be read
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import inspect
 import json
 import uuid
@@ -10,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.core.data import policy_state
 from penstock.core.errors import PenstockError, choose
+from penstock.core.stepwise import StepwiseEngine
 from penstock.core.window import COUNTING, Window
-from penstock.spark.checks import check_condition, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number
+from penstock.spark.checks import check_condition, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number, yes_or_no
 from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, prepared
-from penstock.spark.ledger import PICKLED, LedgerPlan
+from penstock.spark.ledger import FUNCTION, LedgerPlan
 from penstock.spark.links import Comparison, compare
 from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
@@ -69,6 +69,7 @@ def plan_join(
     ghosts: int,
     how: str,
     name: str,
+    trust: bool = False,
     **options: Any,
 ) -> Made:
     """Check the arguments of `join` and say how it will run."""
@@ -121,6 +122,7 @@ def plan_join(
         columns=() if compared.by_key else compared.columns,
         numeric=compared.numeric,
         route=route.kind,
+        trust=yes_or_no("trust", trust),
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",
@@ -128,6 +130,8 @@ def plan_join(
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
+    if sides[0].frame.isStreaming and isinstance(shard.engine, StepwiseEngine):
+        policy_state(shard.engine.policy)
     if archive is not None:
         plan = _archived(plan, shard, schema, compared)
     if not sides[0].frame.isStreaming and least is not None and action == "warn":
@@ -140,7 +144,7 @@ def plan_join(
 def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparison) -> Plan:
     """The plan with what settling must know."""
     objective = shard.problem.objective
-    named = objective.name if objective.function is None else PICKLED + base64.b64encode(cloudpickle.dumps(objective.function)).decode()
+    named = objective.name if objective.function is None else FUNCTION
     windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,

@@ -25,6 +25,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.ranking import ARRIVAL, DRAW
 from penstock.core.trace import Floats, Ints
+from penstock.core.value import OBJECTIVES
+from penstock.policies.table import POLICIES
 from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import comparable
 from penstock.spark.interval import Crowd, Reach
@@ -61,10 +63,10 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
             f"the state of a join by {made_with['predicate']!r} cannot be divided anew, only that of keys named by on=: its rows may be in "
             "shards by cell, or be copies in a matrix; use a new checkpoint"
         )
+    if not _divisible(made_with, plan_of(json.loads(rows["head"][0][2][1]))):  # before any of the state is read
+        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
     old = opened(rows)
     plan = old[0].plan
-    if not isinstance(old[0].engine, FastEngine):
-        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
     if any(str(window).startswith("rows:") for window in made_with["window"].values()):
         raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):
@@ -77,6 +79,12 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
         found["head"].append(((int(number),), None, head))
         found["cells"] += [((int(number),), at, (cell,)) for at, cell in cells.items()]
     return found
+
+
+def _divisible(made_with: dict[str, Any], plan: Plan) -> bool:
+    """Whether a state is that of the compiled engine, which alone can be divided."""
+    own = made_with["policy"] not in POLICIES or made_with.get("objective") not in (None, *OBJECTIVES)
+    return not own and isinstance(Shard(plan).engine, FastEngine)
 
 
 def _planned(plan: Plan, ids: Ints) -> Plan:

@@ -10,9 +10,9 @@ the exact join under the opposite condition, so emitted and settled outputs toge
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,7 @@ from penstock.spark.marks import NOTHING, Mark, last_certain, last_commit, marks
 from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
 from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
+from penstock.spark.trusted import objective_of, schema_of
 
 Folder = str | os.PathLike[str]
 
@@ -37,6 +38,8 @@ def settle(
     to: Folder | None = None,
     since: int | None = None,
     through: int | None = None,
+    objective: Any = None,
+    trust: bool = False,
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """The outputs that a join owes: those of the exact result that it did not emit, each once, with the columns of the joined DataFrame.
@@ -46,8 +49,10 @@ def settle(
     * `to`: a folder to write them to, as Parquet, exactly once: the next call goes on behind them. The frame has what this call wrote.
     * `since`, `through`: without `to`, the outputs of the batches after `since` up to `through`. Nothing is marked as settled then: who
       writes the frame elsewhere passes the `through` of one call as the `since` of the next.
+    * `objective`: the function that `ps.join` was given as its objective, where it was one: functions are not kept in files.
+    * `trust`: the archive may bring code: a function of release 0.1.0, and any SQL in its condition (docs/trust.md).
     """
-    return settlement(archive, checkpoint, name, query, to, since, through, spark).frame
+    return settlement(archive, checkpoint, name, query, to, since, through, objective, trust, spark).frame
 
 
 def debt(
@@ -58,10 +63,12 @@ def debt(
     query: str | None = None,
     since: int | None = None,
     through: int | None = None,
+    objective: Any = None,
+    trust: bool = False,
     spark: SparkSession | None = None,
 ) -> int:
     """How many outputs a join owes that have not been settled; the options are those of `ps.settle`."""
-    return settlement(archive, checkpoint, name, query, None, since, through, spark).frame.count()
+    return settlement(archive, checkpoint, name, query, None, since, through, objective, trust, spark, counting=True).frame.count()
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,11 @@ def settlement(
     to: Folder | None = None,
     since: int | None = None,
     through: int | None = None,
+    objective: Any = None,
+    trust: bool = False,
     spark: SparkSession | None = None,
+    *,
+    counting: bool = False,
 ) -> Settlement:
     """`settle`, with what it did."""
     pages = ledger_of(archive, checkpoint, name, query)
@@ -98,7 +109,8 @@ def settlement(
     since, through = _range(known, newest, to, since, through)
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     use_this_python(spark)
-    schema = T.StructType.fromJson(json.loads(pages.plan.schema))
+    schema = schema_of(pages.plan, trust=trust)
+    function = objective_of(pages.plan, objective, trust=trust, counting=counting)
     new = [page for page in there if since < page.batch <= through]
     if not new:
         return Settlement(spark.createDataFrame([], schema), pages.plan.name, pages.query, since + 1, since)
@@ -107,7 +119,7 @@ def settlement(
     times = together(spans.values())
     begin = reach(known, since, pages.plan.windows, times) if since > NOTHING else 0
     read = [f"{pages.store.url}/{page.name}" for page in there if begin <= page.batch <= through]
-    owed = owed_outputs(_read(spark, file_schema(pages.plan, schema), read), pages.plan, schema, since, times)
+    owed = owed_outputs(_read(spark, file_schema(pages.plan, schema), read), pages.plan, schema, since, times, function)
     if to is None:
         return Settlement(owed, pages.plan.name, pages.query, since + 1, through)
 

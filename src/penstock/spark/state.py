@@ -26,6 +26,7 @@ from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.ids import shard_ids
+from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 
@@ -226,14 +227,20 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     columns = {name: column for name, column in vars(result.batch).items() if column is not None}
     columns["stream"] = columns["stream"].astype(np.int8)
     return zipped(
-        columns | {"clocks": clocks, "names": _from_names(names), "numbers": numbers, "next": np.array([shard.book.next, result.late])}
+        columns
+        | {
+            "clocks": clocks,
+            "names": packed_names(names),
+            "numbers": numbers,
+            "next": np.array([shard.book.next, result.late]),
+        }
     )
 
 
 def _replay(shard: Shard, cell: bytes) -> None:
     entry = unzipped(cell)
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
-    shard.book.enter(_to_names(names), numbers)
+    shard.book.enter(unpacked_names(names), numbers)
     shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
     shard.note_late(late)
@@ -253,16 +260,17 @@ def _snapshot(shard: Shard) -> bytes:
     state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
     book = shard.book
     state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch tells of them
-    return zipped(state | {"names": _from_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
+    return zipped(state | {"names": packed_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
 
 
 def _restore(shard: Shard, cell: bytes) -> None:
     state = unzipped(cell)
-    shard.engine.restore(state["engine"].tobytes())
+    trust = shard.plan.trust
+    shard.engine.restore(state["engine"].tobytes(), trust=trust)
     meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
     meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
-    shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None})
-    shard.book.enter(_to_names(state["names"]), state["numbers"])
+    shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None}, trust=trust)
+    shard.book.enter(unpacked_names(state["names"]), state["numbers"])
     shard.book.next, shard.book.calm = (int(value) for value in state["next"])
     if "trimmed" in state:  # older snapshots have none
         shard.trimmed, shard.trimmed_at = state["trimmed"], int(state["trimmed_at"])
@@ -279,16 +287,3 @@ def unzipped(cell: bytes) -> dict[str, Any]:
     """The arrays in a value."""
     with np.load(io.BytesIO(cell), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
-
-
-def _from_names(names: pa.Array) -> Any:
-    sink = pa.BufferOutputStream()
-    table = pa.table({"name": names})
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
-
-
-def _to_names(raw: Any) -> pa.Array:
-    column = pa.ipc.open_stream(pa.py_buffer(raw)).read_all()["name"]
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_binary())
