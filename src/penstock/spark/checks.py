@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError, choose
+from penstock.spark.condition import check_steady
 from penstock.spark.duration import microseconds
 from penstock.spark.inputs import first_line, quoted
 from penstock.spark.plan import NAME
@@ -18,8 +19,8 @@ _TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
 """Of a condition: names in backticks, texts, what may be either, and words."""
 
 
-def check_condition(spark: SparkSession, condition: str | None, schema: T.StructType) -> None:
-    """Refuse a condition that Spark cannot evaluate on the joined row, or that is not true or false."""
+def check_condition(spark: SparkSession, condition: str | None, schema: T.StructType, *, archived: bool) -> None:
+    """Refuse a condition that Spark cannot evaluate on the joined row, that is not true or false, or that may give something else later."""
     if condition is None:
         return
     if not isinstance(condition, str) or not condition.strip():
@@ -28,12 +29,14 @@ def check_condition(spark: SparkSession, condition: str | None, schema: T.Struct
         frame = spark.createDataFrame([], schema)
         found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
         if isinstance(found, T.BooleanType):
-            _ = frame.where(F.expr(condition)).schema
+            judged = frame.where(F.expr(condition))
+            _ = judged.schema
     except Exception as error:
         told = first_line(error)
         raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None
     if not isinstance(found, T.BooleanType):
         raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
+    check_steady(spark, condition, schema.names, judged, archived=archived)
 
 
 def judged_columns(condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:

@@ -66,6 +66,8 @@ class LedgerPlan:
     has_importance: bool
     links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, and the links between them
     counted: str = "null"  # JSON: by stream the kind and size of a window that counts rows
+    zone: str | None = None  # the time zone and the ANSI mode of the session that evaluated the condition; older ledgers have none
+    ansi: bool | None = None
 
     def text(self, query: str) -> str:
         """As JSON, for people to read too."""
@@ -84,7 +86,7 @@ class LedgerPlan:
         facts = check_plan(facts)
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
         facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
-        return cls(**{field.name: facts[field.name] for field in fields(cls)}), facts["query"]
+        return cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts}), facts["query"]
 
     def sent(self, stream: int) -> list[str]:
         """The columns that are compared, as they travel."""
@@ -239,7 +241,7 @@ def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
         before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
         if name in _TEXTS:
             before, now = json.loads(before), json.loads(now)
-        elif name == "objective" and all(is_function(one) for one in (before, now)):
+        elif (name == "objective" and all(is_function(one) for one in (before, now))) or (name in ("zone", "ansi") and before is None):
             continue
         if before != now:
             raise PenstockError(

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.spark.ledger import BATCH_RUN, Pages, Span, hull
@@ -44,10 +45,25 @@ def marks(pages: Pages) -> list[Mark]:
     """The settlements so far, in order; the last of them may be unfinished."""
     found = []
     for name in pages.store.names(f"{pages.folder}/settled"):
-        facts = json.loads(pages.store.read(f"{pages.folder}/settled/{name}") or b"null")
-        spans = [(first, last, [None if span is None else (span[0], span[1]) for span in by]) for first, last, by in facts["stretches"]]
-        found.append(Mark(**(facts | {"stretches": spans})))
+        try:
+            found.append(_mark(json.loads(pages.store.read(f"{pages.folder}/settled/{name}") or b"null"), len(pages.plan.streams)))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise PenstockError(
+                f"archive must have marks of settlement in {pages.folder}/settled as Penstock writes them, got {name!r}, which is damaged; "
+                "restore it, or move it away to settle again what it marked"
+            ) from None
     return sorted(found, key=lambda mark: mark.since)
+
+
+def _mark(facts: Any, streams: int) -> Mark:
+    """A mark from its JSON; any error where it is none."""
+    spans = [(first, last, [None if span is None else (span[0], span[1]) for span in by]) for first, last, by in facts["stretches"]]
+    mark = Mark(**(facts | {"stretches": spans}))
+    whole = [mark.since, mark.through, *([] if mark.rows is None else [mark.rows])]
+    whole += [number for first, last, by in spans for number in (first, last, *(end for span in by if span is not None for end in span))]
+    if any(type(number) is not int for number in whole) or type(mark.to) is not str or any(len(by) != streams for _, _, by in spans):
+        raise ValueError
+    return mark
 
 
 def settled(found: Iterable[Mark]) -> int:

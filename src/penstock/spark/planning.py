@@ -27,6 +27,7 @@ from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Shard
 from penstock.spark.store import folder_of
+from penstock.spark.terms import ANSI, ZONE, terms_of
 from penstock.statistics.table import RUNNING
 
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
@@ -91,7 +92,8 @@ def plan_join(
         for number, (side, own, columns) in enumerate(zip(sides, sent, out, strict=True))
     ]
     schema = _schema(sides, keys, out, weighed)
-    check_condition(spark, condition, schema)
+    check_condition(spark, condition, schema, archived=archive is not None)
+    terms = terms_of(spark, condition)
     least, action = least_recall(min_recall)
     plan = Plan(
         streams=names,
@@ -127,6 +129,7 @@ def plan_join(
             "name": name,
             "archive": "not written" if archive is None else "written",
             "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
+            **terms,
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
@@ -158,6 +161,8 @@ def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparis
         has_importance=plan.has_importance,
         **links_in_ledger(compared, plan.sent),
         counted=json.dumps(counted_rows(shard.problem.windows)),
+        zone=plan.facts.get(ZONE),
+        ansi=plan.facts.get(ANSI),
     )
     return replace(plan, ledger=ledger)
 

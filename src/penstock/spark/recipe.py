@@ -27,6 +27,7 @@ from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, sho
 from penstock.spark.plan import check_width, part_of
 from penstock.spark.store import folder_of, local_path
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
+from penstock.spark.words import unsteady
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
@@ -300,6 +301,7 @@ def _engine(recipe: Recipe) -> list[str]:
     weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
     try:
         folder_of(recipe.join["archive"])
+        _check_condition(recipe)
         check_shards(windows, recipe.join.get("shards"))
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
@@ -313,6 +315,15 @@ def _engine(recipe: Recipe) -> list[str]:
         known = re.match(r"\w+", said)
         return [f"join.{about[0]}: {said}" if about else f"join.{said}" if known and known[0] in JOIN else f"join: {said}"]
     return []
+
+
+def _check_condition(recipe: Recipe) -> None:
+    """What the words of a condition tell: whether it may give something else when it is evaluated again."""
+    keys = [*(recipe.join["on"] or ()), *(name for stream in recipe.streams.values() for name in stream["key"] or ())]
+    condition = recipe.join["condition"]
+    trouble = None if condition is None else unsteady(condition, keys, archived=recipe.join["archive"] is not None)
+    if trouble is not None:
+        raise PenstockError(f"condition {trouble}")
 
 
 def _plain(error: Exception) -> str:

@@ -19,11 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
+from penstock.spark.condition import check_harmless
 from penstock.spark.ledger import Pages, find
 from penstock.spark.marks import NOTHING, Mark, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
 from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
+from penstock.spark.terms import session_under
 from penstock.spark.trusted import objective_of, schema_of
 
 Folder = str | os.PathLike[str]
@@ -110,6 +112,9 @@ def settlement(
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     use_this_python(spark)
     schema = schema_of(pages.plan, trust=trust)
+    if pages.plan.condition is not None and not trust:
+        check_harmless(spark, pages.plan.condition, schema.names)
+    spark = session_under(spark, pages.plan)
     function = objective_of(pages.plan, objective, trust=trust, counting=counting)
     new = [page for page in there if since < page.batch <= through]
     if not new:
@@ -159,6 +164,10 @@ def _range(known: list[Mark], newest: int, to: Folder | None, since: int | None,
             raise PenstockError(f"{what} must be the number of a batch, got {value!r}")
     if through is not None and through > newest:
         raise PenstockError(f"through must be a committed batch, up to {newest}, got {through}")
+    if since is not None and since > newest:
+        raise PenstockError(f"since must be a committed batch, up to {newest}, or -1 for all, got {since}")
+    if since is not None and through is not None and since > through:
+        raise PenstockError(f"since must not be after through ({through}), got {since}")
     if to is None:
         return settled(known) if since is None else since, newest if through is None else through
     if since is not None:

@@ -86,5 +86,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "schema": ("a schema of Spark", lambda got: isinstance(got, dict)),
     "has_importance": ("true or false", lambda got: isinstance(got, bool)),
     "links": ("links between columns or null", _maybe(_links)),
+    "zone": ("a text or null", _maybe(_text)),
+    "ansi": ("true, false or null", _maybe(lambda got: isinstance(got, bool))),
     "counted": ("windows of rows or null", _maybe(_counted)),
 }

@@ -42,7 +42,7 @@ _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
 """What may change at a restart."""
-_FACTS = ("name", "archive", "time and key columns")
+_FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not tell of."""
 
 
@@ -105,9 +105,11 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
     differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
     told = [f"{name} was {_plain(was)}, now it is {_plain(now)}" for name, was, now in differences if was != now]
     if told:
+        ours = any(one.startswith("spark.sql.") for one in told)
+        remedy = "Set that in the session as it was, or use a new checkpoint" if ours else "Use a new checkpoint, "
         raise PenstockError(
-            f"the checkpoint was made with other settings: {'; '.join(told)}. Use a new checkpoint, "
-            "or for another number of shards `penstock reshard`"
+            f"the checkpoint was made with other settings: {'; '.join(told)}. {remedy}"
+            f"{'' if ours else 'or for another number of shards `penstock reshard`'}"
         )
 
 
