@@ -11,6 +11,7 @@ from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
+from penstock.core.timing import in_ticks
 from penstock.core.trace import LIMIT, Trace, check_trace
 from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
@@ -35,11 +36,11 @@ def simulate(
     lateness: Any = 0,
     predicate: Any = "=",
     cross: bool = False,
-    start: int | None = None,
+    start: Any = None,
     seed: int = 0,
-    alpha: float | None = None,
+    alpha: Any = None,
     beta: float | None = None,
-    half_life: float | None = None,
+    half_life: Any = None,
     weights: Sequence[float] = (1.0, 1.0, 0.0),
     given: Mapping[tuple[str, Any], float] | None = None,
     switches: Mapping[str, str] | None = None,
@@ -50,7 +51,8 @@ def simulate(
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
-    the links need not connect all streams.
+    the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",
+    where the trace says what a tick is; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -62,9 +64,10 @@ def simulate(
     1
     """
     check_trace(trace)
+    timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
     problem = Problem.of(
-        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
-        stats=stats, model=model, clock=clock, lateness=lateness, start=start, seed=seed, alpha=alpha, beta=beta, half_life=half_life,
+        trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
+        stats=stats, model=model, clock=clock, seed=seed, beta=beta,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if policy == Opt.name:
@@ -90,6 +93,8 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
     if strategy is not None:
         return run_strategy(trace, window=window, strategy=strategy, **options)
     check_trace(trace)
+    timed = in_ticks(trace, window=window, **options)
+    window, options = timed.pop("window"), timed
     joined = exact_join(trace, window, options)
     if joined is not None:
         return joined

@@ -54,6 +54,7 @@ def optimum(
     switch: opt.Switches = None,
     key: opt.Key = None,
     streams: opt.Streams = None,
+    time_unit: opt.TimeUnit = None,
     method: opt.Method = "auto",
     least: opt.Least = False,
     limit: opt.Limit = "4 GiB",
@@ -80,14 +81,16 @@ def optimum(
     wanted = None if sizes is None else [integer(size, "--sizes", least=1) for size in words(sizes, "--sizes")]
 
     from penstock.core.problem import Problem
+    from penstock.core.timing import in_ticks
     from penstock.core.trace import read_trace
     from penstock.optimum.optimum import check
 
-    rows = read_trace(trace, key=key_columns(key, predicate), streams=None if streams is None else words(streams, "--streams"))
+    named = None if streams is None else words(streams, "--streams")
+    rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
     begin = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     problem = Problem.of(
-        rows.streams, window=window, memory=memory, allocation=allocation, objective=objective, model=model, predicate=predicate,
-        cross=cross, start=begin, switches=settings(switch or ()),
+        rows.streams, **in_ticks(rows, window=window, memory=memory, start=begin), allocation=allocation, objective=objective, model=model,
+        predicate=predicate, cross=cross, switches=settings(switch or ()),
         has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
     )  # fmt: skip
     goal = "min" if least else "max"

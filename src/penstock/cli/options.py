@@ -25,7 +25,7 @@ Window = Annotated[
     _option(
         _JOIN,
         "LENGTH",
-        "How long tuples wait for partners: 400 ticks; by stream R=400,S=800; rows:100; tumbling:400; landmark:0; "
+        "How long tuples wait for partners: 400 ticks; '10 minutes'; by stream R=400,S=800; rows:100; tumbling:400; landmark:0; "
         "none; 0:400,900:200 (from time 900 on 200).",
         default=False,
     ),
@@ -42,7 +42,7 @@ Objective = Annotated[
 Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on: ticks, or 2026-01-31T12:00 for timestamps.")]
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
 Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
-Lateness = Annotated[str, _option(_JOIN, "TICKS", "For --clock streams: how late a row may be, 5 or R=5,S=0.")]
+Lateness = Annotated[str, _option(_JOIN, "LENGTH", "For --clock streams: how late a row may be, 5, '5 seconds' or R=5,S=0.")]
 Predicate = Annotated[
     str,
     _option(
@@ -56,6 +56,15 @@ Key = Annotated[
     str | None,
     _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.", default="key; none with links"),
 ]
+TimeUnit = Annotated[
+    str | None,
+    _option(
+        _JOIN,
+        "UNIT",
+        "What one tick is where times are whole numbers: s, ms, us, ns, min, h or d. Needed for durations.",
+        default="unknown",
+    ),
+]
 Streams = Annotated[str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")]
 
 # The memory and who leaves it.
@@ -64,7 +73,7 @@ Memory = Annotated[
     _option(
         _SHED,
         "SIZE",
-        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100).",
+        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start).",
         default=False,
     ),
 ]
@@ -75,10 +84,12 @@ Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all st
 Stats = Annotated[str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")]
 Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
 Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
-Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it.", default="the window")]
+Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it: ticks, or '10 minutes'.", default="the window")]
 Beta = Annotated[str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")]
 Weights = Annotated[str, _option(_SHED, "A,B,C", "additive: weights of importance, matches and time.")]
-HalfLife = Annotated[str | None, _option(_SHED, "TICKS", "Of --stats decayed and sketch.", default="the longest window")]
+HalfLife = Annotated[
+    str | None, _option(_SHED, "LENGTH", "Of --stats decayed, sketch: ticks or '10 minutes'.", default="the longest window")
+]
 Switches = Annotated[
     list[str] | None,
     _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set"),

@@ -24,7 +24,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
-from penstock.cli.texts import check_size, integer, key_columns, moment, read_rates, real, settings, words
+from penstock.cli.texts import check_size, integer, key_columns, moment, read_rates, real, settings, span, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def simulate(
     switch: opt.Switches = None,
     key: opt.Key = None,
     streams: opt.Streams = None,
+    time_unit: opt.TimeUnit = None,
     outputs: opt.Outputs = None,
     memory_log: opt.MemoryLog = None,
     plot: opt.Plot = None,
@@ -89,9 +90,9 @@ def simulate(
         "stats": stats,
         "objective": objective,
         "seed": integer(seed, "--seed", least=0),
-        "alpha": None if alpha is None else real(alpha, "--alpha"),
+        "alpha": None if alpha is None else span(alpha, "--alpha"),
         "beta": None if beta is None else real(beta, "--beta"),
-        "half_life": None if half_life is None else real(half_life, "--half-life"),
+        "half_life": None if half_life is None else span(half_life, "--half-life"),
         "weights": [real(weight, "--weights") for weight in words(weights, "--weights")],
         "model": model,
         "clock": clock,
@@ -101,10 +102,13 @@ def simulate(
         "switches": settings(switch or ()),
     }
 
+    from penstock.core.timing import in_ticks
     from penstock.core.trace import read_trace
 
-    rows = read_trace(trace, key=key_columns(key, predicate), streams=None if streams is None else words(streams, "--streams"))
+    named = None if streams is None else words(streams, "--streams")
+    rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
     options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
+    options = in_ticks(rows, **options)
     problem = _check(rows, names, options)
     if clock != "streams" and problem.lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")

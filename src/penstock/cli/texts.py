@@ -96,6 +96,17 @@ def real(text: str, option: str) -> float:
         raise PenstockError(f"{option} must be a number, got {text!r}") from None
 
 
+def span(text: str, option: str) -> float | str:
+    """A number of ticks, or a duration as it is.
+
+    >>> span("0.5", "--half-life"), span("10 minutes", "--half-life")
+    (0.5, '10 minutes')
+    """
+    from penstock.core.window import in_microseconds
+
+    return text if in_microseconds(text) is not text else real(text, option)
+
+
 def settings(texts: Sequence[str]) -> dict[str, str]:
     """The switches of `--set`, which may be repeated and may hold several.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, choose
 from penstock.core.tables import read_table, write_table
 
 Ints = NDArray[np.int64]
@@ -21,13 +21,16 @@ Floats = NDArray[np.float64]
 
 LIMIT = 1 << 60
 """Times, lifetimes and sizes stay below this, so that no sum of two leaves 64 bits."""
+TIME_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+"""The nanoseconds of one tick, by the name of the unit."""
 MOST = 1e150  # importances, so that products of two are numbers
 
 
 class Trace:
     """Streams as a table: `stream`, `time`, key columns, and optionally `importance`, `lifetime`, `size`; row order is arrival order.
 
-    `key=()` makes a trace without a key, to be joined by links between columns (`predicate="R.a = S.a, S.b < T.b"`).
+    `key=()` makes a trace without a key, to be joined by links between columns (`predicate="R.a = S.a, S.b < T.b"`). `time_unit` says what
+    one tick is where times are whole numbers ("s", "ms", "us", "ns", "min", "h", "d"), so that a window may be "10 minutes".
 
     >>> trace = Trace({"stream": ["R", "S", "S"], "time": [0, 0, 1], "key": ["a", "b", "a"]})
     >>> len(trace), trace.streams, trace.time.tolist()
@@ -40,6 +43,7 @@ class Trace:
         *,
         key: str | Sequence[str] = "key",
         streams: Sequence[str] | None = None,
+        time_unit: str | None = None,
     ) -> None:
         self.table = columns if isinstance(columns, pa.Table) else _table(columns)
         self.key_columns = tuple(k.strip() for k in key.split(",")) if isinstance(key, str) else tuple(key)
@@ -58,9 +62,10 @@ class Trace:
             raise PenstockError("the trace is empty: it needs at least one row")
         self.time = _times(self.table["time"])
         self.timestamps = pa.types.is_timestamp(self.table["time"].type)
+        self.tick = _tick(time_unit, self.timestamps)
         self.streams, self.stream = _streams(self.table["stream"], streams)
         self.importance = self._numbers("importance")
-        self.lifetime = self._integers("lifetime")
+        self.lifetime = self._lifetimes()
         self.size = self._integers("size")
 
     @classmethod
@@ -146,17 +151,38 @@ class Trace:
             raise PenstockError(f"column {name!r} must be positive and at most {MOST:g}, got {column[int(bad[0])].as_py()} in row {bad[0]}")
         return values
 
-    def _integers(self, name: str) -> Ints | None:
+    def _lifetimes(self) -> Ints | None:
+        """The column `lifetime`, in ticks; it may be of a type of durations."""
+        if "lifetime" not in self.table.column_names or not pa.types.is_duration(self.table["lifetime"].type):
+            return self._integers("lifetime")
+        if self.tick is None:
+            raise PenstockError(
+                "column 'lifetime' must be whole numbers of ticks, because nothing says how long a tick is, got durations: say "
+                'it by --time-unit s (in Python time_unit="s"), or give ticks'
+            )
+        found = whole_numbers(self.table["lifetime"].cast(pa.duration("ns")).cast(pa.int64()), "column 'lifetime'")
+        bad = np.flatnonzero(found % self.tick)
+        if len(bad):
+            raise PenstockError(f"column 'lifetime' must be whole numbers of ticks, got a part of one in row {bad[0]}")
+        return self._integers("lifetime", found // self.tick)
+
+    def _integers(self, name: str, values: Ints | None = None) -> Ints | None:
         if name not in self.table.column_names:
             return None
-        values = whole_numbers(self.table[name], f"column {name!r}")
+        values = whole_numbers(self.table[name], f"column {name!r}") if values is None else values
         bad = np.flatnonzero((values < 1) | (values > LIMIT))
         if len(bad):
             raise PenstockError(f"column {name!r} must be a whole number of at least 1, got {values[bad[0]]} in row {bad[0]}")
         return values
 
 
-def read_trace(path: str | os.PathLike[str], *, key: str | Sequence[str] = "key", streams: Sequence[str] | None = None) -> Trace:
+def read_trace(
+    path: str | os.PathLike[str],
+    *,
+    key: str | Sequence[str] = "key",
+    streams: Sequence[str] | None = None,
+    time_unit: str | None = None,
+) -> Trace:
     """Read a trace from a Parquet, CSV or JSON Lines file.
 
     >>> import tempfile, pathlib
@@ -165,7 +191,7 @@ def read_trace(path: str | os.PathLike[str], *, key: str | Sequence[str] = "key"
     >>> len(read_trace(file))
     2
     """
-    return Trace(read_table(Path(path)), key=key, streams=streams)
+    return Trace(read_table(Path(path)), key=key, streams=streams, time_unit=time_unit)
 
 
 def number_keys(columns: Sequence[pa.Array]) -> Ints:
@@ -225,6 +251,15 @@ def _times(column: pa.ChunkedArray) -> Ints:
     if len(bad):
         raise PenstockError(f"column 'time' must stay between -2**60 and 2**60, got {times[bad[0]]} in row {bad[0]}")
     return times
+
+
+def _tick(unit: Any, timestamps: bool) -> int | None:
+    """The nanoseconds of a tick; None where nobody says."""
+    if unit is None:
+        return 1000 if timestamps else None
+    if timestamps:
+        raise PenstockError(f"time_unit must be left out where times are timestamps, which say it themselves, got {unit!r}")
+    return TIME_UNITS[choose("time_unit", unit, TIME_UNITS)]
 
 
 def _streams(column: pa.ChunkedArray, declared: Sequence[str] | None) -> tuple[tuple[str, ...], Ints]:

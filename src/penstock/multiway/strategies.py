@@ -24,6 +24,7 @@ from penstock.core.engine import Keep, read_keep
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun
+from penstock.core.timing import in_ticks
 from penstock.core.trace import Trace, check_trace
 from penstock.core.window import NEVER
 from penstock.multiway import probe
@@ -84,7 +85,8 @@ def run_strategy(
     check_trace(trace)
     kind = STRATEGIES[choose("strategy", strategy, STRATEGIES)]
     problem = Problem.of(
-        trace.streams, window=window, memory=len(trace) * trace.n_streams, objective=objective, start=start, switches=switches,
+        trace.streams, **in_ticks(trace, window=window, start=start), memory=len(trace) * trace.n_streams, objective=objective,
+        switches=switches,
         predicate=predicate, cross=cross, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if strategy == "count" and any(w.kind != "rows" for w in problem.windows):

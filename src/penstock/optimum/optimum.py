@@ -17,6 +17,7 @@ from penstock.core.engine import Keep, Progress
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.run import JoinRun, record
+from penstock.core.timing import in_ticks
 from penstock.core.trace import Ints, Trace, check_trace
 from penstock.core.value import USER
 from penstock.optimum import states
@@ -80,7 +81,7 @@ def optimum(
     model: str = "buffered",
     predicate: Any = "=",
     cross: bool = False,
-    start: int | None = None,
+    start: Any = None,
     switches: Mapping[str, str] | None = None,
     limit: Any = LIMIT,
     progress: Progress | None = None,
@@ -96,9 +97,10 @@ def optimum(
     6.0
     """
     check_trace(trace)
+    timed = in_ticks(trace, window=window, memory=memory, start=start)
     problem = Problem.of(
-        trace.streams, window=window, memory=memory, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
-        model=model, start=start, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
+        trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective, model=model,
+        switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     return find_optimum(trace, problem, method=method, goal=goal, limit=limit, progress=progress)
 

@@ -1,0 +1,143 @@
+"""Durations and dates in the options of a run, as ticks of a trace.
+
+A trace with timestamps counts microseconds. One whose times are whole numbers says how long a tick is (`time_unit`), or takes ticks alone:
+"10 minutes" of an unknown unit would be a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from penstock.core.errors import PenstockError
+from penstock.core.trace import Trace
+from penstock.core.window import COUNTING, by_stream, in_microseconds
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def in_ticks(trace: Trace, **options: Any) -> dict[str, Any]:
+    """Options of a run with their durations and dates as ticks of the trace; what is ticks, or has nothing to do with time, stays.
+
+    >>> trace = Trace({"stream": ["R", "S"], "time": [0, 5], "key": [1, 1]}, time_unit="s")
+    >>> in_ticks(trace, window="R=1 minute,S=tumbling:2 hours", lateness="5 seconds", memory=10)
+    {'window': {'R': 60, 'S': 'tumbling:7200'}, 'lateness': 5, 'memory': 10}
+    """
+    return {name: value if value is None or name not in _READ else _READ[name](trace, value, name) for name, value in options.items()}
+
+
+def length(trace: Trace, value: Any, name: str) -> Any:
+    """A duration as a whole number of ticks; anything else as it is."""
+    found = _nanoseconds(trace, value, name)
+    if found is None:
+        return value
+    assert trace.tick is not None
+    if found % trace.tick:
+        raise PenstockError(f"{name} must be a whole number of ticks, each {_shown(trace.tick)}, got {value!r}")
+    return found // trace.tick
+
+
+def moment(trace: Trace, value: Any, name: str) -> Any:
+    """A date, in UTC unless it says otherwise, as a time of the trace; anything else as it is."""
+    then = value
+    if isinstance(value, str) and "-" in value.strip()[1:]:
+        try:
+            then = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise PenstockError(f"{name} must be a time such as 2026-01-31T12:00, got {value!r}") from None
+    if not isinstance(then, datetime):
+        return value
+    if not trace.timestamps:
+        raise PenstockError(f"{name} must be a number of ticks, because the times of this trace are whole numbers, got {value!r}")
+    return (then.replace(tzinfo=then.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _span(trace: Trace, value: Any, name: str) -> Any:
+    """A duration as ticks, not necessarily whole."""
+    found = _nanoseconds(trace, value, name)
+    if found is None:
+        return value
+    assert trace.tick is not None
+    return found / trace.tick
+
+
+def _nanoseconds(trace: Trace, value: Any, name: str) -> int | None:
+    """How long a duration is; None where it is none."""
+    found = in_microseconds(value)
+    if not isinstance(value, timedelta) and (not isinstance(value, str) or found is value):
+        return None
+    if trace.tick is None:
+        raise PenstockError(
+            f"{name} must be a number of ticks, because the times of this trace are whole numbers and nothing says how long a tick is, got "
+            f'{value!r}: say it by --time-unit s (in Python time_unit="s" of ps.Trace or ps.read_trace), or give ticks'
+        )
+    return int(found) * 1000
+
+
+def _window(trace: Trace, spec: Any, name: str) -> Any:
+    if isinstance(spec, str) and "=" in spec:
+        spec = by_stream(spec, name)
+    if isinstance(spec, Mapping):
+        return {stream: _window(trace, own, f"{name} of {stream}") for stream, own in spec.items()}
+    if isinstance(spec, str) and ":" in spec:
+        kind, _, rest = spec.partition(":")
+        if kind in COUNTING:
+            return spec
+        if kind in ("tumbling", "landmark"):
+            return f"{kind}:{(length if kind == 'tumbling' else moment)(trace, rest.strip(), name)}"
+        return _steps(trace, spec, name, length)
+    if isinstance(spec, Sequence) and not isinstance(spec, str):
+        return _pairs(trace, spec, name, length)
+    return length(trace, spec, name)
+
+
+def _memory(trace: Trace, spec: Any, name: str) -> Any:
+    if isinstance(spec, str) and ":" in spec and "=" not in spec:
+        return _steps(trace, spec, name, lambda _trace, amount, _name: amount)
+    if isinstance(spec, Sequence) and not isinstance(spec, str):
+        return _pairs(trace, spec, name, lambda _trace, amount, _name: amount)
+    return spec
+
+
+def _lateness(trace: Trace, spec: Any, name: str) -> Any:
+    if isinstance(spec, str) and "=" in spec:
+        spec = by_stream(spec, name)
+    if isinstance(spec, Mapping):
+        return {stream: length(trace, own, f"{name} of {stream}") for stream, own in spec.items()}
+    return length(trace, spec, name)
+
+
+def _steps(trace: Trace, text: str, name: str, read: Callable[[Trace, Any, str], Any]) -> str:
+    """ "0:400,900:200" with its parts in ticks; a date has colons of its own, what it begins has none."""
+    parts = [part.rpartition(":") for part in text.split(",")]
+    if not all(colon for _, colon, _ in parts):
+        return text
+    return ",".join(f"{moment(trace, at.strip(), name)}:{read(trace, rest.strip(), name)}" for at, _, rest in parts)
+
+
+def _pairs(trace: Trace, pairs: Sequence[Any], name: str, read: Callable[[Trace, Any, str], Any]) -> Any:
+    if not all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs):
+        return pairs
+    return [(moment(trace, at, name), read(trace, rest, name)) for at, rest in pairs]
+
+
+def _shown(tick: int) -> str:
+    """How long a tick is.
+
+    >>> _shown(60 * 10**9), _shown(1000)
+    ('60 seconds', '1 microseconds')
+    """
+    sizes = {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
+    unit = next(name for name, size in sizes.items() if tick % size == 0)
+    return f"{tick // sizes[unit]} {unit}"
+
+
+_READ: dict[str, Callable[[Trace, Any, str], Any]] = {
+    "window": _window,
+    "memory": _memory,
+    "lateness": _lateness,
+    "start": moment,
+    "half_life": _span,
+    "alpha": _span,
+}
