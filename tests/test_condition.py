@@ -16,9 +16,12 @@ from penstock.spark.condition import _strange_words, check_harmless
 from penstock.spark.functions import KEYWORDS, PASSING, RANDOM, STEADY
 from penstock.spark.ledger import Ledger, find
 from penstock.spark.marks import marks
+from penstock.spark.state import check, settings
+from penstock.spark.terms import ANSI, ZONE
 from penstock.spark.words import unsteady
 from sparks import ON_SPARK, SCHEMA, at, joined
 from test_settle import BATCHES, bag, checkpoint, shards_of
+from test_shard import plan
 
 on_spark = [*ON_SPARK]
 COLUMNS = ["k", "l_v", "r_ts", "user"]
@@ -221,3 +224,15 @@ def test_a_ledger_of_0_1_0_does_not_tell_its_terms_and_goes_on(tmp_path):
     Ledger(tmp_path, plan, "q2")
     with pytest.raises(ps.PenstockError, match="zone must stay"):
         Ledger(tmp_path, replace(plan, zone="CET"), "q2")
+
+
+def test_a_restart_under_another_time_zone_is_refused_with_the_remedy():
+    def made(**terms: Any) -> dict[str, Any]:
+        return settings(plan(15, "prob", condition="l_v > 1", facts=terms))
+
+    was = made(**{ZONE: "UTC", ANSI: True})
+    check(was, was)
+    for now in ({ZONE: "CET", ANSI: True}, {ZONE: "UTC", ANSI: False}):
+        with pytest.raises(ps.PenstockError, match=r"spark\.sql\.\S+ was .*, now it is .*\. Set that in the session as it was"):
+            check(was, made(**now))
+    check(made(), was)  # a checkpoint of 0.1.0 does not tell

@@ -70,6 +70,12 @@ WRONG = {
     ),
     "switches": ({"join.switches": {"foo": "bar"}}, "join.switches: switch must be one of"),
     "archive": ({"join.archive": "a*b"}, "join.archive must be a folder or URL without any of {}[]*?\\ in it, got 'a*b'"),
+    "chance": ({"join.condition": "rand() < 0.5"}, "join.condition must be deterministic, because a batch that is played again"),
+    "the time of now": (
+        {"join.condition": "v_time > current_date", "join.archive": "archive"},
+        "join.condition must not depend on 'current_date' with archive=",
+    ),
+    "trust": ({"join.trust": "yes"}, 'join.trust must be true or false, got "yes"'),
     "no links": ({"join.predicate": 3}, "join.predicate must be a comparison such as"),
     "links and keys": (
         {"join": {"memory": 9, "predicate": ["v.key = o.key"]}},

@@ -26,6 +26,7 @@ from penstock.spark.links import Comparison, compare
 from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Shard
+from penstock.spark.sources import check_archive
 from penstock.spark.store import folder_of
 from penstock.spark.terms import ANSI, ZONE, terms_of
 from penstock.statistics.table import RUNNING
@@ -95,6 +96,8 @@ def plan_join(
     check_condition(spark, condition, schema, archived=archive is not None)
     terms = terms_of(spark, condition)
     least, action = least_recall(min_recall)
+    place = folder_of(archive)
+    check_archive(place, dict(streams))
     plan = Plan(
         streams=names,
         keys=len(keys[0]),
@@ -118,7 +121,7 @@ def plan_join(
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
         condition=condition,
         judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
-        archive=folder_of(archive),
+        archive=place,
         run=f"batch-{uuid.uuid4()}",
         sent=() if compared.by_key else tuple(tuple(own) for own in sent),
         columns=() if compared.by_key else compared.columns,

@@ -24,6 +24,7 @@ from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
+from penstock.spark.places import mixed
 from penstock.spark.plan import check_width, part_of
 from penstock.spark.store import folder_of, local_path
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
@@ -266,28 +267,22 @@ def _generators(recipe: Recipe) -> list[str]:
 
 
 def _paths(recipe: Recipe) -> list[str]:
-    """Local files that are read must be there; no place has two purposes."""
+    """Local files that are read must be there; no place has two purposes, nor lies inside another."""
     wrong = []
     for name, source in recipe.sources.items():
         path = source.get("path")
         local = None if path is None else local_path(path)
         if local is not None and not re.search(r"[*?\[{]", local) and not Path(local).exists():
             wrong.append(f"sources.{name}.path must be a file or folder that is there, got {shown(path)}")
-    places = {
+    read = {f"sources.{name}.path": [source["path"]] for name, source in recipe.sources.items() if source.get("path")}
+    ours = {
         "sink.path": recipe.sink.get("path"),
         "sink.checkpoint": recipe.sink.get("checkpoint"),
         "join.archive": recipe.join.get("archive"),
     }
-    places |= {
-        f"sources.{name}.path": source.get("path")
-        for name, source in recipe.sources.items()
-        if recipe.sink.get("path") == source.get("path")
-    }
-    seen: dict[str, str] = {}
-    for key, place in places.items():
-        whole = None if place is None else local_path(place) or place.rstrip("/")
-        if whole is not None and seen.setdefault(whole, key) != key:
-            wrong.append(f"{key} must be another place than {seen[whole]}, got {shown(place)}")
+    for number, (key, place) in enumerate(ours.items()):
+        written = {name: [other] for name, other in list(ours.items())[:number] if other is not None}
+        wrong += mixed({key: place}, read | written)
     return wrong
 
 

@@ -23,6 +23,7 @@ from penstock.spark.condition import check_harmless
 from penstock.spark.ledger import Pages, find
 from penstock.spark.marks import NOTHING, Mark, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
+from penstock.spark.places import mixed
 from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
 from penstock.spark.terms import session_under
@@ -101,6 +102,9 @@ def settlement(
     counting: bool = False,
 ) -> Settlement:
     """`settle`, with what it did."""
+    others = {"archive": [os.fspath(archive)], "checkpoint": [] if checkpoint is None else [os.fspath(checkpoint)]}
+    for told in mixed({"to": None if to is None else os.fspath(to)}, others):
+        raise PenstockError(told)
     pages = ledger_of(archive, checkpoint, name, query)
     # What is committed must be known before pages are listed: a batch that commits in between would count without its pages.
     newest = None if checkpoint is None else last_commit(checkpoint)

@@ -1,0 +1,50 @@
+"""The folders that a DataFrame reads files from, as its plan tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from penstock.core.errors import PenstockError
+from penstock.spark.inputs import Stream
+from penstock.spark.places import mixed
+
+
+def check_archive(archive: str | None, streams: dict[str, Stream]) -> None:
+    """Refuse an archive in a folder that a stream reads, or around it: pages of the ledger would be read as rows."""
+    if archive is not None:
+        for name, side in streams.items():
+            for told in mixed({"archive": archive}, {f"what stream {name} reads": folders_of(side.frame)}):
+                raise PenstockError(told)
+
+
+def folders_of(frame: DataFrame) -> list[str]:
+    """The places that a frame of a classic session reads files from; none where Spark does not tell."""
+    if not hasattr(frame, "_jdf"):
+        return []
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return sorted({place for number in range(leaves.size()) for place in _places(leaves.apply(number))})
+
+
+def _places(leaf: Any) -> list[str]:
+    kind = str(leaf.getClass().getSimpleName())
+    if kind == "StreamingRelation":
+        source = leaf.dataSource()
+        return [*_texts(source.paths()), *_option(source.options().get("path"))]
+    if kind == "StreamingRelationV2":
+        found = leaf.extraOptions().get("path")
+        return [] if found is None else [str(found)]
+    relation = leaf.relation() if kind == "LogicalRelation" else None
+    if relation is not None and str(relation.getClass().getSimpleName()) == "HadoopFsRelation":
+        return _texts(relation.location().rootPaths())
+    return []
+
+
+def _texts(found: Any) -> list[str]:
+    each = (found.apply(number) for number in range(found.size()))
+    return [one if isinstance(one, str) else str(one.toString()) for one in each]
+
+
+def _option(found: Any) -> list[str]:
+    return [str(found.get())] if found.isDefined() else []
