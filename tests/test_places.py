@@ -94,6 +94,16 @@ class TestOnSpark:
         with pytest.raises(ps.PenstockError, match=r"archive must .* what stream l reads"):
             joined(files, files, archive=f"file://{tmp_path}/l/in/archive")
 
+    def test_a_query_says_at_its_start_that_its_checkpoint_is_in_its_sink(self, spark, tmp_path, caplog):
+        """A query of any kind, in a session with a join: Spark does not ask before it starts."""
+        left, right = (in_batches(spark, tmp_path / side, [[]]) for side in "lr")
+        joined(left, right, archive=str(tmp_path / "out" / "archive"))
+        with caplog.at_level("ERROR", logger="penstock"):
+            query = left.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "out" / "checkpoint"))
+            query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        said = " ".join(record.getMessage() for record in caplog.records)
+        assert "checkpoint must lie apart from the sink" in said and "archive must lie apart from the sink" in said
+
     def test_what_is_settled_is_not_written_into_the_archive(self, spark, tmp_path):
         with pytest.raises(ps.PenstockError, match="to must lie apart from archive"):
             ps.settle(tmp_path, to=tmp_path / "settled", spark=spark)

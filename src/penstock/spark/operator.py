@@ -96,7 +96,7 @@ def _assembled(made: Made) -> DataFrame:
     use_this_python(made.spark)
     if streaming:
         _set_up(made.spark)
-        watch(made.spark, least if made.action == "warn" else None)
+        watch(made.spark, least if made.action == "warn" else None, plan.archive)
     played = _packed(made.frames, plan, streaming).groupBy(SHARD)
     results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None

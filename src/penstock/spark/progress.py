@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -17,6 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
 from penstock.spark.metrics import MIN_RECALL
+from penstock.spark.sources import misplaced
 
 logger = logging.getLogger("penstock")
 
@@ -96,7 +97,9 @@ class _JsonCallback(JStreamingQueryListener):
 class _Watch(StreamingQueryListener):
     """Warns of batches that lost too much, and once per query of rows without a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, spark: SparkSession) -> None:
+        self.session = ref(spark)
+        self.archives: set[str] = set()  # of the joins of the session
         self.told: set[tuple[str, str]] = set()
 
     @cached_property
@@ -105,7 +108,10 @@ class _Watch(StreamingQueryListener):
         return java.PythonStreamingQueryListenerWrapper(_JsonCallback(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing is to be said."""
+        """Look at where a query writes, which nobody knew before."""
+        spark = self.session()
+        for told in misplaced(spark, str(event.id), sorted(self.archives)) if spark is not None else ():
+            logger.error("query %s: %s: stop it, and begin anew with places apart", event.id, told)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Look at the metrics of a batch."""
@@ -134,8 +140,8 @@ class _Watch(StreamingQueryListener):
 _watches: WeakKeyDictionary[SparkSession, _Watch] = WeakKeyDictionary()
 
 
-def watch(spark: SparkSession, least: float | None) -> None:
-    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics.
+def watch(spark: SparkSession, least: float | None, archive: str | None = None) -> None:
+    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics, and of an archive in a sink.
 
     Not under Spark Connect, where a listener is a thread of the client that would keep it from ending.
     """
@@ -147,5 +153,7 @@ def watch(spark: SparkSession, least: float | None) -> None:
             )
         return
     if spark not in _watches:
-        _watches[spark] = _Watch()
+        _watches[spark] = _Watch(spark)
         spark.streams.addListener(_watches[spark])
+    if archive is not None:
+        _watches[spark].archives.add(archive)

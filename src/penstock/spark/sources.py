@@ -1,10 +1,12 @@
-"""The folders that a DataFrame reads files from, as its plan tells."""
+"""The folders that a DataFrame reads files from, as its plan tells, and those that a query writes to, once it runs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.core.errors import PenstockError
 from penstock.spark.inputs import Stream
@@ -25,6 +27,21 @@ def folders_of(frame: DataFrame) -> list[str]:
         return []
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     return sorted({place for number in range(leaves.size()) for place in _places(leaves.apply(number))})
+
+
+def misplaced(spark: SparkSession, query: str, archives: Sequence[str]) -> list[str]:
+    """What is wrong with the places of a running query: its checkpoint or an archive in its sink, an archive in its checkpoint."""
+    found = spark._jsparkSession.streams().get(query)
+    if found is None:
+        return []
+    running = found.streamingQuery() if hasattr(found, "streamingQuery") else found
+    sink = re.fullmatch(r"FileSink\[(.*)\]", str(running.sink().toString()))
+    checkpoint = str(running.resolvedCheckpointRoot())
+    there = {"the sink": [sink[1]] if sink else []}
+    wrong = list(mixed({"checkpoint": checkpoint}, there))
+    for archive in archives:
+        wrong += mixed({"archive": archive}, there | {"the checkpoint": [checkpoint]})
+    return wrong
 
 
 def _places(leaf: Any) -> list[str]:
