@@ -25,11 +25,14 @@ def main(folder: str) -> None:
     options = {"on": "k", "shards": 2, "condition": "l_v <> 'l7'"}
     batch = ps.join({s: ps.stream(f, time="ts", window="10 seconds") for s, f in frames.items()}, memory=1000, **options)
     found = {"kind": type(batch).__module__, "batch": sorted([row["l_v"], row["r_v"]] for row in batch.collect())}
-    live = ps.join({s: ps.stream(f, time="ts", window="10 seconds") for s, f in streams.items()}, memory=20, **options)
+    live = ps.join(
+        {s: ps.stream(f, time="ts", window="10 seconds") for s, f in streams.items()}, memory=20, archive=f"{folder}/archive", **options
+    )
     query = live.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
     query = query.trigger(availableNow=True).start(f"{folder}/out")
     query.awaitTermination()
     found["stream"] = sorted([row["l_v"], row["r_v"]] for row in spark.read.parquet(f"{folder}/out").collect())
+    found["run"] = str(query.runId)
     told = ps.progress(query)
     found["told"] = {name: told.joins["penstock"][name] for name in ("total_n_input", "total_n_output", "total_lost", "total_recall")}
     try:

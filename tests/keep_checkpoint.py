@@ -36,6 +36,13 @@ def hide_root(folder: Path) -> None:
         path.unlink()
 
 
+def show_root(folder: Path) -> None:
+    """Put the folder in the place of ROOT."""
+    for path in folder.rglob("*"):
+        if path.is_file() and ROOT.encode() in (content := path.read_bytes()):
+            path.write_bytes(content.replace(ROOT.encode(), str(folder).encode()))
+
+
 def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = new_session()

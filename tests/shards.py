@@ -18,6 +18,7 @@ from penstock.core.engine import open_engine
 from penstock.core.problem import Problem
 from penstock.policies.table import open_policy
 from penstock.spark.ledger import Ledger, LedgerPlan
+from penstock.spark.manifest import Attempt
 from penstock.statistics.table import RUNNING
 
 Members = tuple[int, ...]
@@ -152,7 +153,7 @@ def tables(shard: Shard, batch: int) -> tuple[list[pa.Table | None], pa.Table]:
     arrived: list[pa.Table | None] = []
     for stream, name in zip(range(len(shard.windows)), "abcdefgh", strict=False):
         mine = [one for one in shard.arrivals if one.stream == stream and one.batch == batch]
-        key = pa.array([None if one.key is None else f"{shard.number}/{one.key}" for one in mine], pa.string())
+        key = pa.array([None if one.key is None else f"{one.row >> 40}/{one.key}" for one in mine], pa.string())
         columns = {
             "row": pa.array([one.row for one in mine], pa.int64()),
             "arrived": pa.array([one.arrived for one in mine], pa.int64()),
@@ -167,11 +168,28 @@ def tables(shard: Shard, batch: int) -> tuple[list[pa.Table | None], pa.Table]:
     return arrived, left
 
 
-def write(ledger: Ledger, shards: Sequence[Shard], batches: Sequence[int]) -> None:
-    """Write these batches of all shards."""
+def write(
+    ledger: Ledger,
+    shards: Sequence[Shard],
+    batches: Sequence[int],
+    *,
+    epoch: int = 1,
+    last: int | None = None,
+    count: int = 0,
+    **facts: Any,
+) -> None:
+    """Write these batches of all shards, each after what was written of the batch before; `last` is that of a run that does not stream."""
+    made: dict[tuple[int, int], Attempt] = vars(ledger).setdefault("made", {})
     for batch in batches:
-        for shard in shards:
-            ledger.write(batch, shard.number, *tables(shard, batch))
+        for place, shard in enumerate(shards):
+            before = max((one for one in made.values() if one.shard == place and one.batch < batch), default=None)
+            more = {
+                "shards": count or len(shards),
+                "epoch": epoch,
+                "after": [] if before is None else [before],
+                "last": batch == last,
+            } | facts
+            made[batch, place] = ledger.write(batch, place, *tables(shard, batch), **more)
 
 
 def owed(shards: Sequence[Shard], batches: range | None = None) -> Counter[Members]:

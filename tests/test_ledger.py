@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, Page, find, hull
+from penstock.spark.chain import manifests
+from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
 from penstock.spark.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.spark.store import Store
 from shards import owed, plan_of, played, tables, write
@@ -67,30 +69,32 @@ def the_files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_batch_of_a_shard_is_one_file_and_a_replay_writes_it_again(tmp_path):
+def test_a_batch_of_a_shard_is_one_page_a_replay_writes_it_again_and_another_attempt_beside_it(tmp_path):
     ledger = Ledger(tmp_path / "archive", plan_of((8, 8)), "q1")
-    ledger.write(12, 3, *one_row())
-    once = (tmp_path / "archive" / "test-q1" / "batches" / "batch-000000012-shard-0003.parquet").read_bytes()
-    ledger.write(12, 3, *one_row())
-    assert the_files(tmp_path / "archive") == ["test-q1/batches/batch-000000012-shard-0003.parquet", "test-q1/plan.json"]
-    assert (tmp_path / "archive" / "test-q1" / "batches" / "batch-000000012-shard-0003.parquet").read_bytes() == once
-    ledger.write(12, 3, *one_row(a_v=[2]))
-    table = pq.read_table(tmp_path / "archive" / "test-q1" / "batches" / "batch-000000012-shard-0003.parquet")
-    assert table["a_v"].to_pylist() == [2, None] and table[LEFT].to_pylist() == [None, 3] and table[STREAM].to_pylist() == [0, GONE]
+    made = ledger.write(12, 3, *one_row())
+    page = tmp_path / "archive" / "test-q1" / "batches" / f"{made.stem}.parquet"
+    once = page.read_bytes()
+    assert ledger.write(12, 3, *one_row()) == made
+    assert the_files(tmp_path / "archive") == [
+        f"test-q1/batches/{made.stem}.parquet", f"test-q1/manifests/{made.stem}.json", "test-q1/plan.json",
+    ]  # fmt: skip
+    assert page.read_bytes() == once
+    other = ledger.write(12, 3, *one_row(a_v=[2]))
+    assert other[:3] == made[:3] and other != made and page.read_bytes() == once
+    table = pq.read_table(tmp_path / "archive" / "test-q1" / "batches" / f"{other.stem}.parquet")
+    assert table["c1"].to_pylist() == [2, None] and table[LEFT].to_pylist() == [None, 3] and table[STREAM].to_pylist() == [0, GONE]
     assert table[BATCH].to_pylist() == [12, 12] and table[ROW].to_pylist() == [7, 7]
 
 
-def test_a_shard_in_which_nothing_happened_leaves_no_file_and_takes_back_that_of_an_earlier_attempt(tmp_path):
+def test_a_shard_in_which_nothing_happened_leaves_a_manifest_and_no_page(tmp_path):
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")
-    ledger.write(0, 0, *one_row())
-    ledger.write(0, 0, [None, None], one_row()[1].slice(0, 0))
-    ledger.write(1, 0, [None, None], one_row()[1].slice(0, 0))
-    assert the_files(tmp_path) == ["test-q1/plan.json"]
+    made = ledger.write(1, 0, [None, None], one_row()[1].slice(0, 0))
+    assert the_files(tmp_path) == [f"test-q1/manifests/{made.stem}.json", "test-q1/plan.json"]
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")
-    ledger.write(0, 0, *one_row())
+    made = ledger.write(0, 0, *one_row())
     before = the_files(tmp_path)
 
     def half(self: Store, path: str, data: Any) -> None:
@@ -102,8 +106,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(ps.PenstockError, match=r"archive must be a folder that can be written.*no space left"):
         ledger.write(0, 0, *one_row(a_v=[2]))
     assert the_files(tmp_path) == before
-    file = tmp_path / "test-q1" / "batches" / "batch-000000000-shard-0000.parquet"
-    assert pq.read_table(file)["a_v"].to_pylist() == [1, None]
+    assert pq.read_table(tmp_path / "test-q1" / "batches" / f"{made.stem}.parquet")["c1"].to_pylist() == [1, None]
 
 
 def test_an_archive_that_cannot_be_written_is_named(tmp_path):
@@ -141,21 +144,21 @@ def test_the_same_folder_in_all_its_spellings(tmp_path):
 def test_a_store_of_fsspec(monkeypatch):
     pytest.importorskip("fsspec")
     ledger = Ledger("memory://archive", plan_of((8, 8)), "q1")
-    ledger.write(0, 0, *one_row())
-    ledger.write(0, 0, *one_row(a_v=[2]))
+    made = [ledger.write(0, 0, *one_row()), ledger.write(0, 0, *one_row(a_v=[2]))]
     pages = find("memory://archive")
-    assert pages.all() == [Page(0, 0, "test-q1/batches/batch-000000000-shard-0000.parquet")]
-    assert pages.spans(pages.all()) == {0: [(5, 5), None]}
+    assert pages.attempts() == sorted(made)
+    assert pages.spans([pages.page(made[1])]) == {0: [(5, 5), None]}
 
 
 def test_a_store_with_atomic_puts_is_written_in_one_piece(tmp_path, monkeypatch):
     """As an object store: no hidden files, no moves, no folders of its own."""
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")
-    (tmp_path / "test-q1" / "batches").mkdir()
+    for name in ("batches", "manifests"):
+        (tmp_path / "test-q1" / name).mkdir()
     ledger.store._by_move = False
     monkeypatch.setattr(Store, "_move", lambda *_: pytest.fail("moved"))
     ledger.write(0, 0, *one_row())
-    assert len(find(tmp_path).all()) == 1
+    assert len(find(tmp_path).attempts()) == 1
 
 
 ODD: dict[str, pa.Array] = {
@@ -173,17 +176,20 @@ ODD: dict[str, pa.Array] = {
 
 
 def test_payload_of_any_type_comes_back(tmp_path):
-    plan = plan_of((8, 8), payload=(("k", *ODD), ("time", "row")), has_importance=False)
+    names = ["k", *ODD, "time", "row"]
+    fields = json.dumps({"type": "struct", "fields": [{"name": name} for name in names]})
+    plan = plan_of((8, 8), payload=(("k", *ODD), ("time", "row")), has_importance=False, schema=fields)
     ledger = Ledger(tmp_path, plan, "q1")
     ours = {"row": [1, 2], "arrived": [1, 1], "time": [5, 5], "key0": ["x", "y"]}
     left_side = pa.table(ours | {"k": ["x", "y"]} | ODD | {"void": pa.nulls(2)})
     # Payload may have the names of our columns.
     right_side = pa.Table.from_arrays([*pa.table(ours).columns, pa.array(["t", "u"]), pa.array([b"r", None])], [*ours, "time", "row"])
-    ledger.write(0, 0, [left_side, right_side], pa.table({"row": pa.array([], pa.int64()), "left": pa.array([], pa.int64())}))
-    table = pq.read_table(tmp_path / "test-q1" / "batches" / "batch-000000000-shard-0000.parquet")
+    made = ledger.write(0, 0, [left_side, right_side], pa.table({"row": pa.array([], pa.int64()), "left": pa.array([], pa.int64())}))
+    table = pq.read_table(tmp_path / "test-q1" / "batches" / f"{made.stem}.parquet")
+    at = {name: f"c{number}" for number, name in enumerate(names)}
     for name, column in ODD.items():
-        assert table[name].combine_chunks().slice(0, 2).equals(column), name
-    assert table["time"].to_pylist() == [None, None, "t", "u"] and table["row"].to_pylist() == [None, None, b"r", None]
+        assert table[at[name]].combine_chunks().slice(0, 2).equals(column), name
+    assert table[at["time"]].to_pylist() == [None, None, "t", "u"] and table[at["row"]].to_pylist() == [None, None, b"r", None]
     assert table[TIME].to_pylist() == [5] * 4 and table[ROW].to_pylist() == [1, 2, 1, 2]
 
 
@@ -196,7 +202,7 @@ def test_a_plan_is_written_once_and_another_is_refused(tmp_path):
     first = (tmp_path / "test-q1" / "plan.json").read_bytes()
     Ledger(tmp_path, plan, "q1")
     assert (tmp_path / "test-q1" / "plan.json").read_bytes() == first
-    assert LedgerPlan.of(first) == (plan, "q1")
+    assert LedgerPlan.of(first) == (plan, "q1", 2)
     with pytest.raises(ps.PenstockError, match=r"windows must stay as it is in the ledger .*\(8, None\).*got \(9, None\)"):
         Ledger(tmp_path, plan_of((9, None), condition="a_v < b_v"), "q1")
     with pytest.raises(ps.PenstockError, match="condition must stay"):
@@ -229,16 +235,19 @@ def test_one_of_several_ledgers_must_be_chosen(tmp_path):
     assert find(tmp_path, name="one", query="q2").query == "q2"
 
 
-def test_footers_say_when_tuples_came(tmp_path):
+def test_manifests_and_footers_say_when_tuples_came(tmp_path):
     shards = [played(Random(number), number=number, disorder=5) for number in range(2)]
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")
     write(ledger, shards, range(5))
     pages = find(tmp_path)
-    spans = pages.spans(pages.all())
+    spans = pages.spans(map(pages.page, (one for one in pages.attempts() if (tmp_path / pages.page(one).name).exists())))
+    said, wrong = manifests(pages, pages.attempts())
+    assert not wrong and len(said) == 10
     for batch in range(5):
         for stream in range(2):
             times = [one.time for shard in shards for one in shard.arrivals if (one.batch, one.stream) == (batch, stream)]
             assert spans.get(batch, [None, None])[stream] == ((min(times), max(times)) if times else None)
+            assert together(one.spans for one in said.values() if one.batch == batch)[stream] == spans.get(batch, [None, None])[stream]
 
 
 # ---------------------------------------------------------------------------------------------------------------- marks
@@ -275,6 +284,27 @@ def test_marks_are_kept_in_the_ledger_and_a_second_attempt_overwrites(tmp_path):
     again = Mark(4, 8, "file:///x", 0, [(5, 8, [None, (3, 4)])])
     again.write(pages)
     assert marks(pages) == [done, again] and settled(marks(pages)) == 8
+    folder = tmp_path / "test-q1" / "settled"
+    (folder / "done-000000005.json").unlink()
+    assert marks(pages) == [done, again]
+    again.write(pages)
+    Mark(4, 8, "file:///x", None, []).write(pages)  # killed between the two copies
+    assert settled(marks(pages)) == 8
+    kept = (folder / "from-000000000.json").read_bytes()
+    for name, damage, said in (
+        ("from-000000000.json", None, "from-000000000.json is missing"),
+        ("from-000000005.json", None, "from-000000005.json is missing"),
+        ("from-000000005.json", kept, "from-000000005.json is of another settlement, from batch 0 on"),
+        ("from-000000000.json", kept[:-9], "from-000000000.json is damaged"),
+        ("from-000000000.json", b"null", "from-000000000.json is damaged"),
+        ("from-000000000.json", kept.replace(b"17", b"18"), "from-000000000.json is damaged"),
+        ("from-000000000.json", kept.replace(b"checksum", b"shecksum"), "from-000000000.json is damaged"),
+    ):
+        before = (folder / name).read_bytes()
+        (folder / name).unlink() if damage is None else (folder / name).write_bytes(damage)
+        with pytest.raises(ps.PenstockError, match=said):
+            marks(pages)
+        (folder / name).write_bytes(before)
 
 
 def test_only_batches_that_may_match_are_read_again():

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock as ps
 from penstock.spark import payload as module
-from penstock.spark.payload import Payload
+from penstock.spark.blocks import to_cell
+from penstock.spark.payload import Block, Payload
 from penstock.spark.weight import row_bytes
 
 STREAMS = 2
@@ -89,3 +91,23 @@ def test_blocks_are_rewritten_until_they_fit(limit):
     changes = payload.close(np.arange(0, 40), limit)
     assert (payload.n_bytes < before) == (before > limit) == bool(changes)
     assert payload.fetch(0, np.arange(40, 100), ["text"])["text"].to_pylist() == texts(range(40, 100))
+
+
+def test_a_damaged_block_is_noticed_and_one_of_an_earlier_release_is_read():
+    block = Block.of(1, np.array([3, 5, 9]), pa.table({"v": [1, 2, 3]}))
+    cell = block.pack()
+    for at in range(len(cell)):
+        hurt = bytearray(cell)
+        hurt[at] ^= 1
+        store = Payload()
+        try:
+            store.restore({0: bytes(hurt)}, np.array([3, 9]))
+        except ps.PenstockError as error:
+            assert "the state is damaged: block 0" in str(error)
+        else:  # the mark of the checksum is hurt, and nothing else
+            assert store.fetch(1, np.array([9, 3]), ["v"])["v"].to_pylist() == [3, 1]
+            assert cell.index(module._SEAL) <= at < len(cell) - 4
+    with_rows = block.table.append_column("row", pa.array(block.rows)).replace_schema_metadata({"stream": "1"})
+    store = Payload()
+    store.restore({4: to_cell(with_rows)}, np.array([5]))  # as 0.1.0 wrote it
+    assert store.fetch(1, np.array([5]), ["v"])["v"].to_pylist() == [2] and store.next == 5

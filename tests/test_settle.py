@@ -143,7 +143,7 @@ def test_a_function_of_the_users_own_is_given_again(spark, tmp_path, kept):
     shards = shards_of((8, 8))[:2]
     worth = {one.row: one.importance for shard in shards for one in shard.arrivals}
     plan = plan_of((8, 8), objective=pickled(own) if kept == "pickle" else kept)
-    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES))
+    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES), last=BATCHES - 1)
     with pytest.raises(ps.PenstockError, match="objective must be given again"):
         ps.settle(tmp_path, spark=spark)
     assert ps.debt(tmp_path, spark=spark) == sum(owed(shards).values()) > 0
@@ -157,7 +157,7 @@ def test_outputs_have_values_and_meet_the_condition(spark, tmp_path):
     shards = shards_of((8, 8))
     worth = {one.row: one.importance for shard in shards for one in shard.arrivals}
     plan = plan_of((8, 8), objective="sum", condition="b_v % 3 = 0 and value <> 2")
-    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES))
+    write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES), last=BATCHES - 1)
     got = ps.settle(tmp_path, spark=spark)
     assert got.columns == ["k", "a_v", "b_v", "value"]
     wanted = {(a, b): worth[a] + worth[b] for a, b in owed(shards) if b % 3 == 0}
@@ -170,13 +170,14 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
     write(ledger, shards, range(4))
     # An attempt at batch 3 that failed half way, and had seen something else.
-    write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3])
+    write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3], count=10)
     log = checkpoint(tmp_path / "c", 3)
     assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(3))
     assert bag(ps.settle(tmp_path / "a", spark=spark)) == owed(shards, range(3))  # batch 3 is the newest
     with pytest.raises(ps.PenstockError, match="through must be a committed batch, up to 2, got 3"):
         ps.settle(tmp_path / "a", checkpoint=log, through=3, spark=spark)
-    write(ledger, shards, [3])
+    write(ledger, shards, [3], epoch=2)
+    write(ledger, shards, [4], epoch=2)
     checkpoint(log, 4)
     assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(4))
     assert ps.debt(tmp_path / "a", checkpoint=log, spark=spark) == sum(owed(shards, range(4)).values())
@@ -232,9 +233,10 @@ def test_sparks_own_checkpoint_is_understood(spark, tmp_path):
 def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, tmp_path, monkeypatch):
     shards = shards_of((8, 8))
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
-    write(ledger, shards, range(5))
+    write(ledger, shards, range(2))
     options = {"to": tmp_path / "to", "spark": spark}
     ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 1), **options)
+    write(ledger, shards, range(2, 4))
     with monkeypatch.context() as patch:
         # Everything is written but the mark.
         patch.setattr("penstock.spark.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
@@ -242,6 +244,7 @@ def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, 
             ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
     with pytest.raises(ps.PenstockError, match=r"to must be .*where a settlement was begun and not finished, got .*elsewhere"):
         ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", to=tmp_path / "elsewhere", spark=spark)
+    write(ledger, shards, [4])
     got = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 5), **options)
     assert bag(got) == owed(shards, range(1, 5))
     assert bag(spark.read.parquet(str(tmp_path / "to"))) == owed(shards, range(5))
@@ -257,16 +260,18 @@ def test_old_files_that_cannot_match_are_not_read(spark, tmp_path):
     shards = shards_of((8, 8))
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
     write(ledger, shards, range(BATCHES))
+    twins = []
     for shard in shards:  # the same once more, much later
         move = 1 + max(one.arrived for one in shard.arrivals)
         later = [
             type(one)(one.row + (1 << 30), one.stream, one.time + 10**6, one.key, one.importance, one.batch + BATCHES, one.arrived + move)
             for one in shard.arrivals
         ]
-        twin = Shard(shard.number, shard.windows, later, {r + (1 << 30): (at + move, b + BATCHES) for r, (at, b) in shard.left.items()})
-        write(ledger, [twin], range(BATCHES, 2 * BATCHES))
+        left = {r + (1 << 30): (at + move, b + BATCHES) for r, (at, b) in shard.left.items()}
+        twins.append(Shard(shard.number, shard.windows, later, left))
     first = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", BATCHES), to=tmp_path / "to", spark=spark)
     assert bag(first) == owed(shards)
+    write(ledger, twins, range(BATCHES, 2 * BATCHES))
     for file in (tmp_path / "a").rglob("batch-00000000[0-4]-*.parquet"):
         file.write_text("not Parquet: who reads this, fails")
     second = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 2 * BATCHES), to=tmp_path / "to", spark=spark)
@@ -307,7 +312,7 @@ def test_payload_of_any_type_is_settled_as_it_was(spark, tmp_path):
         values[name] = value
     left_side = pa.Table.from_arrays(arrays, [*names, *ODD])
     right_side = pa.table({"row": [2], "arrived": [3], "time": [6], "key0": [5], "key1": [float("nan")], "r_v": ["r"]})
-    Ledger(tmp_path / "a", plan, "batch-1").write(0, 0, [left_side, right_side], pa.table({"row": [1], "left": [2]}))
+    Ledger(tmp_path / "a", plan, "batch-1").write(0, 0, [left_side, right_side], pa.table({"row": [1], "left": [2]}), last=True)
     for frame in (ps.settle(tmp_path / "a", spark=spark), ps.settle(tmp_path / "a", to=tmp_path / "to", spark=spark)):
         assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in schema]
         (row,) = frame.select([c for c in schema.names if "`" not in c and c != "t"]).collect()
@@ -330,7 +335,8 @@ def said(capsys: Any, *arguments: Any) -> tuple[int, str, str]:
 
 def test_the_command_settles_and_says_what(spark, tmp_path, capsys):
     shards: Sequence[Shard] = shards_of((8, 8))[:3]
-    write(Ledger(tmp_path / "a", plan_of((8, 8)), "q1"), shards, range(BATCHES))
+    ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
+    write(ledger, shards, range(5))
     log = checkpoint(tmp_path / "c", 4)
     n = sum(owed(shards, range(4)).values())
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--debt")
@@ -339,6 +345,7 @@ def test_the_command_settles_and_says_what(spark, tmp_path, capsys):
     assert (status, err) == (0, "") and f"{n:,} outputs settled" in out and "batches 0 to 3" in out
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to")
     assert (status, err) == (0, "") and "nothing to settle" in out
+    write(ledger, shards, range(5, BATCHES))
     checkpoint(log, BATCHES)
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to", "--format", "json")
     facts = json.loads(out)

@@ -43,6 +43,8 @@ def test_a_join_under_spark_connect(tmp_path):
     found = json.loads(ended.stdout.splitlines()[-1])
     assert "connect" in found["kind"] and found["batch"] == pairs
     assert "min_recall must fail under Spark Connect" in found["refused"]
+    (registered,) = (tmp_path / "archive").glob("*/runs/*.json")
+    assert registered.name == f"0001-000000000-{found['run']}.json"
     told = found["told"]
     assert all(pair in pairs for pair in found["stream"]) and told["total_n_input"] == 120
     assert told["total_n_output"] == len(found["stream"]) and told["total_lost"] == len(pairs) - len(found["stream"]) > 0

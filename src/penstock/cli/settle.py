@@ -45,12 +45,17 @@ def settle(
     count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
     ledger = {"name": done.name, "query": done.query}
     batches = {"first_batch": done.first, "last_batch": done.last}
+    notes = {"unverified_pages": done.unverified, "pruned_batches": done.lost}
     where = f"{done.name} ({done.query})"
     if as_json:
-        print_json(ledger | batches | ({"debt": count} if debt else {"rows": count, "to": done.to or to}))
+        print_json(ledger | batches | notes | ({"debt": count} if debt else {"rows": count, "to": done.to or to}))
     elif done.last < done.first:
         typer.echo(f"{where}: nothing to settle, no batch from {done.first} on is committed")
     elif debt:
         typer.echo(f"{where}: {count:,} outputs are owed, of batches {done.first} to {done.last}")
     else:
         typer.echo(f"{where}: {count:,} outputs settled, of batches {done.first} to {done.last}, in {to}")
+    if not as_json and done.unverified:
+        typer.echo(f"unverified: {done.unverified:,} pages of release 0.1.0, which have no manifests to check them by")
+    if not as_json and done.lost:
+        typer.echo(f"not settled: what tuples that came too late may have matched in {done.lost:,} pruned batches")

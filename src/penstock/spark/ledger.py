@@ -1,16 +1,19 @@
 """The ledger: what arrived in a shard, and what left it when, one Parquet file per batch and shard. Spark-free.
 
-    <archive>/<name>-<query>/plan.json                                  what settling must know of the join
-                             batches/batch-000000012-shard-0003.parquet what one batch did in one shard
-                             settled/from-000000000.json                what has been settled (see settle.py)
+    <archive>/<name>-<query>/plan.json                      what settling must know of the join
+                             batches/batch-…-shard-….parquet what one attempt at a batch did in one shard
+                             manifests/batch-…-shard-….json  what it wrote, and which attempts it followed (manifest.py)
+                             runs/0002-000000012-….json      the runs of the query (runs.py)
+                             settled/from-000000000.json     what has been settled (marks.py)
 
-A file is written whole or not at all, and a batch that is played again writes the same file again. In it each stream has row groups
+A file is written whole or not at all, and an attempt that does the same writes the same files. In a page each stream has row groups
 of its own, and so have the departures, so that a reader of one of them skips the others by their statistics. Our own columns begin
-with an underscore; payload columns have the names that they have in the result.
+with an underscore; payload columns are called c0, c1, ... by their positions in the result, so that no name can meet one of ours.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -21,9 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.errors import PenstockError
+from penstock.spark.manifest import Attempt, Manifest, Span, attempt_in
+from penstock.spark.sealed import sealed, unsealed
 from penstock.spark.sound import check_plan
 from penstock.spark.store import Store
 
@@ -40,10 +46,12 @@ PICKLED = "pickle:"
 """Before such a function in ledgers of 0.1.0."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
-VERSION = 1
+VERSION = 2
+"""Of the plan. In version 1, of release 0.1.0, pages have no manifests."""
 _TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
-_READERS = 16  # footers read at the same time
+READERS = 16
+"""Files that are read at the same time."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +80,26 @@ class LedgerPlan:
     def text(self, query: str) -> str:
         """As JSON, for people to read too."""
         facts = asdict(self) | {name: json.loads(getattr(self, name)) for name in _TEXTS}
-        return json.dumps({"version": VERSION, "query": query} | facts, indent=2) + "\n"
+        return sealed({"version": VERSION, "query": query} | facts, indent=2).decode()
 
     @classmethod
-    def of(cls, text: str | bytes) -> tuple[LedgerPlan, str]:
-        """A plan and its query, from JSON."""
-        try:
-            facts = json.loads(text)
-        except ValueError as error:
-            raise PenstockError(f"plan.json of the archive must be JSON, got what is none ({error}): the ledger is damaged") from None
-        if isinstance(facts, dict) and facts.get("version") != VERSION:
-            raise PenstockError(f"archive must have a ledger of version {VERSION}, got version {facts.get('version')!r}")
+    def of(cls, text: str | bytes | None, where: str = "plan.json") -> tuple[LedgerPlan, str, int]:
+        """A plan, its query and its version, from the JSON of a file."""
+        known = {"version", "query", *(field.name for field in fields(cls))}
+        raw = text.encode() if isinstance(text, str) else text
+        facts = unsealed(raw, where, bare=lambda found: found.get("version") == 1 and set(found) <= known)
+        if facts.get("version") not in range(1, VERSION + 1):
+            raise PenstockError(f"archive must have a ledger of version 1 to {VERSION}, got version {facts.get('version')!r} in {where}")
         facts = check_plan(facts)
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
         facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
-        return cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts}), facts["query"]
+        plan = cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts})
+        return plan, facts["query"], facts["version"]
+
+    def columns(self, stream: int) -> dict[str, str]:
+        """The payload of a stream: its columns in a page, and their names in the result."""
+        names = [field["name"] for field in json.loads(self.schema)["fields"]]
+        return {f"c{names.index(name)}": name for name in self.payload[stream] if name in names}
 
     def sent(self, stream: int) -> list[str]:
         """The columns that are compared, as they travel."""
@@ -101,9 +114,9 @@ class Ledger:
     >>> plan = LedgerPlan("penstock", ("l", "r"), 1, (("k",), ()), (10, 10), None, None, '{"type": "struct", "fields": []}', False)
     >>> came = pa.table({"row": [0], "arrived": [1], "time": [5], "key0": ["a"], "k": ["a"]})
     >>> with TemporaryDirectory() as archive:
-    ...     Ledger(archive, plan, "7f3a").write(12, 3, [came, None], pa.table({"row": [0], "left": [4]}))
-    ...     find(archive).all()
-    [Page(batch=12, shard=3, name='penstock-7f3a/batches/batch-000000012-shard-0003.parquet')]
+    ...     made = Ledger(archive, plan, "7f3a").write(12, 3, [came, None], pa.table({"row": [0], "left": [4]}), shards=4)
+    ...     made.batch, made.shard, find(archive).attempts() == [made]
+    (12, 3, True)
     """
 
     def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str, *, begins: bool = True) -> None:
@@ -111,35 +124,63 @@ class Ledger:
         self.plan = plan
         self.store = Store(archive)
         self.folder = _folder(plan.name, query)
-        there = self.store.read(f"{self.folder}/plan.json")
+        name = f"{self.folder}/plan.json"
+        there = self.store.read(name)
         if there is None and not begins:
             raise PenstockError(
                 f"archive must be the folder with the ledger of this query, {self.folder}, for as long as the query lives, got "
                 f"{self.store.given!r}, where it is not: copy it there, or use a new checkpoint"
             )
-        if there is None:
-            self.store.put(f"{self.folder}/plan.json", plan.text(query).encode())
-        else:
-            _check_same(there, plan, query, f"{self.store.given}/{self.folder}")
+        if there is None or _check_same(there, plan, query, f"{self.store.given}/{self.folder}") < VERSION:
+            self.store.put(name, plan.text(query).encode())
 
-    def write(self, batch: int, shard: int, arrived: Sequence[pa.Table | None], left: pa.Table) -> None:
-        """Record what a whole batch did in a shard, in place of what an earlier attempt at it recorded.
+    def write(
+        self,
+        batch: int,
+        shard: int,
+        arrived: Sequence[pa.Table | None],
+        left: pa.Table,
+        *,
+        shards: int = 1,
+        epoch: int = 1,
+        after: Sequence[Attempt] = (),
+        promised: Sequence[int | None] | None = None,
+        continues: bool = False,
+        last: bool = False,
+    ) -> Attempt:
+        """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
 
         * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` where
           there is one, and the payload.
         * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
+        * The rest is for the manifest.
         """
         parts = [self._arrivals(stream, table) for stream, table in enumerate(arrived) if table is not None and table.num_rows]
         if left.num_rows:
             parts.append({STREAM: _constant(GONE, left.num_rows), ROW: left["row"], LEFT: left["left"]})
-        name = f"{self.folder}/batches/batch-{batch:09}-shard-{shard:04}.parquet"
-        if parts:
-            self.store.put(name, _parquet([{BATCH: _constant(batch, n), SHARD: _constant(shard, n)} | part for n, part in _sized(parts)]))
-        else:
-            self.store.delete(name)
+        page = _parquet([{BATCH: _constant(batch, n), SHARD: _constant(shard, n)} | part for n, part in _sized(parts)]) if parts else None
+        manifest = Manifest(
+            batch,
+            shard,
+            shards,
+            epoch,
+            tuple(after),
+            rows=sum(n for n, _ in _sized(parts)),
+            size=0 if page is None else page.size,
+            sha256=None if page is None else hashlib.sha256(page).hexdigest(),
+            spans=tuple(_span(table) for table in arrived),
+            promised=tuple(promised or [None] * len(arrived)),
+            continues=continues,
+            last=last,
+        )
+        made = manifest.attempt
+        if page is not None:
+            self.store.put(f"{self.folder}/batches/{made.stem}.parquet", page)
+        self.store.put(f"{self.folder}/manifests/{made.stem}.json", manifest.text())
+        return made
 
     def _arrivals(self, stream: int, table: pa.Table) -> dict[str, Any]:
-        # A payload column may be called as one of ours: ours come first.
+        # A payload column may be called as one of those that travel with it, which come first.
         def column(name: str, at: int = 0) -> pa.ChunkedArray:
             return table.column(table.schema.get_all_field_indices(name)[at])
 
@@ -147,19 +188,15 @@ class Ledger:
         ours |= {f"_{name}": column(name) for name in self.plan.sent(stream)}
         if self.plan.has_importance:
             ours[IMPORTANCE] = column("importance")
-        return ours | {name: column(name, -1) for name in self.plan.payload[stream]}
+        return ours | {own: column(name, -1) for own, name in self.plan.columns(stream).items()}
 
 
 class Page(NamedTuple):
-    """A file of the ledger: what a batch did in a shard."""
+    """A page of the ledger: what a batch did in a shard."""
 
     batch: int
     shard: int
     name: str
-
-
-Span = tuple[int, int]
-"""The smallest and the largest time of some tuples."""
 
 
 class Pages:
@@ -167,27 +204,39 @@ class Pages:
 
     def __init__(self, store: Store, folder: str) -> None:
         self.store, self.folder = store, folder
-        self.plan, self.query = LedgerPlan.of(store.read(f"{folder}/plan.json") or b"{}")
+        self.plan, self.query, self.version = LedgerPlan.of(store.read(f"{folder}/plan.json"), f"{folder}/plan.json")
 
-    def all(self) -> list[Page]:
-        """The files that are there, by batch and shard."""
+    def attempts(self) -> list[Attempt]:
+        """The attempts that have manifests, whether they count or not, by batch and shard."""
+        found = (attempt_in(name) for name in self.store.names(f"{self.folder}/manifests") if name.endswith(".json"))
+        return sorted(one for one in found if one is not None)
+
+    def page(self, attempt: Attempt) -> Page:
+        """The page of an attempt."""
+        return Page(attempt.batch, attempt.shard, f"{self.folder}/batches/{attempt.stem}.parquet")
+
+    def bare(self) -> list[Page]:
+        """The pages of release 0.1.0, which have no manifests, by batch and shard."""
         found = ((name, _FILE.fullmatch(name)) for name in self.store.names(f"{self.folder}/batches"))
         return sorted(Page(int(m[1]), int(m[2]), f"{self.folder}/batches/{name}") for name, m in found if m)
 
-    def spans(self, pages: Iterable[Page]) -> dict[int, list[Span | None]]:
-        """By batch, and in it by stream: the times of what arrived, from the footers of the files."""
+    def spans(self, bare: Iterable[Page]) -> dict[int, list[Span | None]]:
+        """By batch, and in it by stream: the times of what arrived in pages without manifests, from the footers of the files."""
         found: dict[int, list[Span | None]] = {}
-        pages = list(pages)
-        with ThreadPoolExecutor(_READERS) as pool:
-            for page, own in zip(pages, pool.map(self._spans, pages), strict=True):
+        bare = list(bare)
+        with ThreadPoolExecutor(READERS) as pool:
+            for page, own in zip(bare, pool.map(self._spans, bare), strict=True):
                 known = found.setdefault(page.batch, [None] * len(self.plan.streams))
                 found[page.batch] = [hull(*pair) for pair in zip(known, own, strict=True)]
         return found
 
     def _spans(self, page: Page) -> list[Span | None]:
         out: list[Span | None] = [None] * len(self.plan.streams)
-        with self.store.open(page.name) as file:
-            footer = pq.read_metadata(file)
+        try:
+            with self.store.open(page.name) as file:
+                footer = pq.read_metadata(file)
+        except pa.ArrowInvalid as error:
+            raise PenstockError(f"archive must be a whole ledger: {page.name} is damaged: {error}") from None
         at = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
         for number in range(footer.num_row_groups if TIME in at else 0):
             stream, time = (footer.row_group(number).column(at[name]).statistics for name in (STREAM, TIME))
@@ -234,9 +283,9 @@ def _folder(name: str, query: str) -> str:
     return "-".join(re.sub("[^A-Za-z0-9._-]+", "-", text).strip("-._") or "join" for text in (name, query))
 
 
-def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
-    """Refuse a plan that is not the one that was written. A function is not compared."""
-    old, owner = LedgerPlan.of(there)
+def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> int:
+    """Refuse a plan that is not the one that was written; of which version that is. A function is not compared."""
+    old, owner, version = LedgerPlan.of(there, f"{where}/plan.json")
     for name in ["query", *(field.name for field in fields(LedgerPlan))]:
         before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
         if name in _TEXTS:
@@ -247,6 +296,7 @@ def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> None:
             raise PenstockError(
                 f"{name} must stay as it is in the ledger {where!r} ({before!r}), got {now!r}; a changed join needs a new checkpoint"
             )
+    return version
 
 
 def is_function(objective: str | None) -> bool:
@@ -260,6 +310,13 @@ def is_function(objective: str | None) -> bool:
 
 def _constant(value: int, n: int) -> pa.Array:
     return pa.array(np.full(n, value, dtype=np.int64))
+
+
+def _span(table: pa.Table | None) -> Span | None:
+    if table is None or not table.num_rows:
+        return None
+    found = pc.min_max(table.column(table.schema.get_all_field_indices("time")[0])).as_py()
+    return found["min"], found["max"]
 
 
 def _sized(parts: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.spark.ledger import BATCH_RUN, Pages, Span, hull
+from penstock.spark.ledger import BATCH_RUN, Pages, hull
+from penstock.spark.manifest import Attempt, Span
+from penstock.spark.sealed import sealed, unsealed
 from penstock.spark.store import Store
 
 NOTHING = -1
 """Before the first batch."""
 _STRETCHES = 64  # that a mark describes at most
 
+Folder = str | os.PathLike[str]
 Stretch = tuple[int, int, list[Span | None]]
 """Some batches, first and last, and by stream the times of what arrived in them."""
 
@@ -34,31 +37,51 @@ class Mark:
     to: str
     rows: int | None
     stretches: list[Stretch]
+    heads: list[Attempt] = field(default_factory=list)  # the last attempts that are settled
 
     def write(self, pages: Pages) -> None:
-        """Set the mark in the ledger; a second attempt at the same settlement overwrites it."""
-        name = f"{pages.folder}/settled/from-{self.since + 1:09}.json"
-        pages.store.put(name, (json.dumps(asdict(self)) + "\n").encode())
+        """Set the mark in the ledger; a second attempt at the same settlement overwrites it.
+
+        One that is finished has a second copy, set first: whoever loses one of them has the other.
+        """
+        for kind in ("done", "from") if self.rows is not None else ("from",):
+            pages.store.put(f"{pages.folder}/settled/{kind}-{self.since + 1:09}.json", sealed(asdict(self)))
 
 
 def marks(pages: Pages) -> list[Mark]:
     """The settlements so far, in order; the last of them may be unfinished."""
-    found = []
-    for name in pages.store.names(f"{pages.folder}/settled"):
-        try:
-            found.append(_mark(json.loads(pages.store.read(f"{pages.folder}/settled/{name}") or b"null"), len(pages.plan.streams)))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise PenstockError(
-                f"archive must have marks of settlement in {pages.folder}/settled as Penstock writes them, got {name!r}, which is damaged; "
-                "restore it, or move it away to settle again what it marked"
-            ) from None
-    return sorted(found, key=lambda mark: mark.since)
+    names = {kind: [name for name in pages.store.names(f"{pages.folder}/settled") if name.startswith(kind)] for kind in ("from", "done")}
+    found = [_mark(pages, name) for name in names["from"]]
+    receipts = [_mark(pages, name) for name in names["done"]]
+    for receipt in receipts:  # finished, even if the mark itself does not know yet
+        own = [mark for mark in found if mark.since == receipt.since]
+        if not own:
+            raise PenstockError(f"archive must be a whole ledger: {pages.folder}/settled/from-{receipt.since + 1:09}.json is missing")
+        found = [receipt if mark.rows is None and mark.since == receipt.since else mark for mark in found]
+    found = sorted(found, key=lambda mark: mark.since)
+    for before, after in zip([None, *found], found, strict=False):
+        end = NOTHING if before is None else before.through
+        if after.since != end and (before is None or before.rows is not None):
+            raise PenstockError(f"archive must be a whole ledger: {pages.folder}/settled/from-{end + 1:09}.json is missing")
+    return found
 
 
-def _mark(facts: Any, streams: int) -> Mark:
+def _mark(pages: Pages, name: str) -> Mark:
+    where = f"{pages.folder}/settled/{name}"
+    facts = unsealed(pages.store.read(where), where, bare=lambda found: set(found) == {"since", "through", "to", "rows", "stretches"})
+    try:
+        found = _read(facts, len(pages.plan.streams))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise PenstockError(f"archive must be a whole ledger: {where} is damaged, it is no mark as Penstock writes them") from None
+    if f"{found.since + 1:09}" != name[5:].removesuffix(".json"):
+        raise PenstockError(f"archive must be a whole ledger: {where} is of another settlement, from batch {found.since + 1} on")
+    return found
+
+
+def _read(facts: Any, streams: int) -> Mark:
     """A mark from its JSON; any error where it is none."""
     spans = [(first, last, [None if span is None else (span[0], span[1]) for span in by]) for first, last, by in facts["stretches"]]
-    mark = Mark(**(facts | {"stretches": spans}))
+    mark = Mark(**(facts | {"stretches": spans, "heads": [Attempt(*one) for one in facts.get("heads", [])]}))
     whole = [mark.since, mark.through, *([] if mark.rows is None else [mark.rows])]
     whole += [number for first, last, by in spans for number in (first, last, *(end for span in by if span is not None for end in span))]
     if any(type(number) is not int for number in whole) or type(mark.to) is not str or any(len(by) != streams for _, _, by in spans):

@@ -10,11 +10,12 @@ import json
 from functools import reduce
 from operator import add, mul
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.window import Window
 
+from penstock.core.errors import PenstockError
 from penstock.core.value import Objective
 from penstock.spark.dispatch import read_predicate
 from penstock.spark.ledger import (
@@ -30,12 +31,12 @@ from penstock.spark.ledger import (
     STREAM,
     TIME,
     LedgerPlan,
-    Span,
 )
 from penstock.spark.links import sql_condition
+from penstock.spark.manifest import Span
 from penstock.spark.marks import NOTHING, bounds
 
-_VALUE = "value"
+_VALUE = "_value"
 _BUCKET = "_bucket"
 _ENDS = "_ends"
 
@@ -53,9 +54,13 @@ def owed_outputs(
         if not parts:  # departures only
             return ledger.sparkSession.createDataFrame([], schema)
         owed = reduce(DataFrame.unionByName, parts)
-    if _VALUE in schema.names and plan.has_importance:
+    if plan.has_importance:
         owed = owed.withColumn(_VALUE, _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
-    result = whole_rows(owed, schema)
+    columns = {name: own for stream in range(len(plan.streams)) for own, name in plan.columns(stream).items()}
+    if plan.has_importance:
+        columns[schema.names[-1]] = _VALUE
+    void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
+    result = owed.select(*((F.lit(None) if name in void else F.col(columns[name])).alias(name) for name in schema.names))
     return result if plan.condition is None else result.where(plan.condition)
 
 
@@ -95,7 +100,7 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
     columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
     own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
     columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
-    columns += [named(name) for name in plan.payload[stream] if name in ledger.columns]
+    columns += [F.col(own) for own in plan.columns(stream) if own in ledger.columns]
     windows = [window for window in plan.windows if window is not None]
     if len(windows) == len(plan.windows):
         # Without this, the join of a long ledger would look at every pair of tuples with equal keys, however far apart.
@@ -167,17 +172,37 @@ def _value(objective: Objective | None, worths: list[Column]) -> Column:
     return forms[objective.name]()
 
 
-def file_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
-    """The columns of the ledger's files."""
+def pages_frame(spark: SparkSession, plan: LedgerPlan, result: T.StructType, pages: list[str], bare: list[str]) -> DataFrame:
+    """The rows of pages, and of bare ones of release 0.1.0, in which the columns of the user have their names."""
+    ours = _own_schema(plan, result)
+    columns = {own: result[name] for stream in range(len(plan.streams)) for own, name in plan.columns(stream).items()}
+    kept = {own: field for own, field in columns.items() if not isinstance(field.dataType, T.NullType)}
+    schema = T.StructType([*ours, *(T.StructField(own, field.dataType) for own, field in kept.items())])
+    frames = [read_parquet(spark, schema, pages)] if pages else []
+    if bare:
+        meets = {name.lower() for name in ours.names} & {field.name.lower() for field in kept.values()}
+        if meets:
+            raise PenstockError(
+                f"archive of release 0.1.0 cannot be settled where columns are called {', '.join(sorted(meets))}, as its own are"
+            )
+        frames.append(read_parquet(spark, T.StructType([*ours, *kept.values()]), bare).toDF(*schema.names))
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], schema)
+
+
+def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
+    """Our own columns in pages."""
     ours = [T.StructField(name, T.LongType()) for name in (BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME)]
     links = json.loads(plan.links)
     if links is None:
         ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
     else:
         ours += [T.StructField(f"_{name}", T.DataType.fromDDL(kind)) for name, kind in links["types"].items()]
-    ours += [T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []
-    payload = {name for names in plan.payload for name in names}
-    return T.StructType(ours + [field for field in without_void(result) if field.name in payload])
+    return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
+
+
+def read_parquet(spark: SparkSession, schema: T.StructType, paths: list[str]) -> DataFrame:
+    """The rows of Parquet files."""
+    return spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").parquet(*paths)
 
 
 def without_void(schema: T.StructType) -> T.StructType:

@@ -6,6 +6,7 @@ stream follow each other, and finding a row takes two binary searches.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.spark.blocks import from_cell, to_cell
 from penstock.spark.weight import row_bytes, widest_row
@@ -23,6 +25,8 @@ _SPREAD = 16  # numbers that a table of places may have for each row that is loo
 _WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted,
 _HEAVY = 256 << 20  # and so many bytes: Arrow has no room for more than 2 GB of texts in one array
 _MOST = 8 << 20  # bytes of a block: values of some 100 MB are more than Spark's state takes
+_SEAL = b"penstock-crc32"
+"""Between a block and its checksum."""
 Changes = dict[int, bytes | None]
 """What to write under the number of a block; None: remove it."""
 
@@ -77,7 +81,8 @@ class Block:
 
     def pack(self) -> bytes:
         """The block as one value."""
-        return to_cell(self.table.append_column("row", pa.array(self.rows)).replace_schema_metadata({"stream": str(self.stream)}))
+        cell = to_cell(self.table.append_column("row", pa.array(self.rows)).replace_schema_metadata({"stream": str(self.stream)}))
+        return cell + _SEAL + zlib.crc32(cell).to_bytes(4, "big")  # Arrow reads up to its own end
 
     @classmethod
     def unpack(cls, cell: Any) -> Block:
@@ -85,6 +90,14 @@ class Block:
         table = from_cell(cell)
         stream = int((table.schema.metadata or {})[b"stream"])
         return cls.of(stream, np.asarray(table["row"]), table.drop_columns("row").replace_schema_metadata(None))
+
+
+def _checked(cell: bytes, number: int) -> bytes:
+    """A block as it was written; older code wrote no checksum behind it."""
+    end = len(cell) - len(_SEAL) - 4
+    if cell[end:-4] == _SEAL and zlib.crc32(memoryview(cell)[:end]) != int.from_bytes(cell[-4:], "big"):
+        raise PenstockError(f"the state is damaged: block {number} of a shard does not have the checksum that it was written with")
+    return cell
 
 
 def _places(held: Ints, wanted: Ints) -> Ints:
@@ -217,7 +230,7 @@ class Payload:
 
     def restore(self, cells: dict[int, Any], retained: Ints) -> None:
         """Go on with these blocks; only what is retained is alive."""
-        found = {number: Block.unpack(cell) for number, cell in sorted(cells.items())}
+        found = {number: Block.unpack(_checked(bytes(cell), number)) for number, cell in sorted(cells.items())}
         self.blocks = {number: block for number, block in found.items() if len(block.rows)}  # older code wrote empty ones
         self.next = 1 + max(self.blocks, default=-1)
         for block in self.blocks.values():

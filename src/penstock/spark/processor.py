@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, fr
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import COUNTS, LOSSES, counted
 from penstock.spark.plan import Plan
+from penstock.spark.runs import enter
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
 from penstock.spark.worker import spare_from_collection
@@ -28,6 +30,9 @@ _SLICE = 200_000  # rows of a batch query that are played at a time,
 _SLICE_BYTES = 256 << 20  # or bytes, if there are fewer
 _MOST = (1 << 31) - 1
 """Bytes of a column that Arrow can put in order: texts are found by numbers of 32 bits."""
+
+_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id of a run, which Spark gives its jobs for a group; a function for `foreachBatch` may have given them another."""
 
 Packed = tuple[int, int, int, int, bytes | None]
 
@@ -46,7 +51,7 @@ class JoinProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Play what has come for a shard: a micro-batch, or in a batch query all there is, slice by slice."""
         number = self.plan.shards.index(int(key[0]))
-        query, batch = _query()
+        query, run, batch = _query()
         if query is None:
             yield from self._play_all(number, _packed(rows))
             return
@@ -57,7 +62,7 @@ class JoinProcessor(StatefulProcessor):
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
         result = shard.play(tables, clocks)
-        self._record(query, batch, number, result, begins=vault.head is None)
+        self._record(query, run, batch, number, shard, result, begins=vault.head is None)
         vault.save(shard, result, clocks, nearby)
         yield from _answer(self.plan, result, nulls, shard.n_null)
         spare_from_collection("play")
@@ -70,10 +75,10 @@ class JoinProcessor(StatefulProcessor):
         sums: dict[str, float] = {}
         nulls = batch = 0
 
-        def played(tables: Sequence[pa.Table | None]) -> Iterator[pd.DataFrame]:
+        def played(tables: Sequence[pa.Table | None], *, last: bool = False) -> Iterator[pd.DataFrame]:
             nonlocal sums, batch
             result = shard.play(tables, np.array([_last(table, time) for table, time in zip(tables, self.plan.times, strict=True)]))
-            self._record(self.plan.run, batch, number, result)
+            self._record(self.plan.run, None, batch, number, shard, result, last=last)
             sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
             yield from _cells(result.joined)
@@ -87,14 +92,24 @@ class JoinProcessor(StatefulProcessor):
             if rows > _SLICE or size > _SLICE_BYTES:
                 yield from played([_cut(tables, time, first) for tables, time in zip(waiting, self.plan.times, strict=True)])
             waiting[stream].append(from_cell(cell))
-        yield from played([pa.concat_tables(tables) if tables else None for tables in waiting])
+        yield from played([pa.concat_tables(tables) if tables else None for tables in waiting], last=True)
         losses = {name: sums[f"total_{name}"] for name in LOSSES}  # all slices are one batch, and what they estimate depends on each other
         yield _counts(self.plan, sums | losses | {"n_null": nulls, "total_n_null": nulls})
 
-    def _record(self, query: str, batch: int, number: int, result: Result, *, begins: bool = True) -> None:
-        """Write the ledger; what cannot be written fails the batch."""
-        if self.plan.archive is not None and result.left is not None:
-            Ledger(self.plan.archive, self.plan.ledger, query, begins=begins).write(batch, number, result.arrived, result.left)
+    def _record(
+        self, query: str, run: str | None, batch: int, number: int, shard: Shard, result: Result, *, begins: bool = True, last: bool = False
+    ) -> None:
+        """Write the ledger, and let the shard know what was written last; what cannot be written fails the batch."""
+        if self.plan.archive is None or result.left is None:
+            return
+        ledger = Ledger(self.plan.archive, self.plan.ledger, query, begins=begins)
+        after, epoch = shard.attempts, 1 if last or query == self.plan.run else enter(ledger, run, batch, shard.attempts)
+        promised = [int(time) if time > UNKNOWN // 2 else None for time in shard.engine.seen - shard.problem.lateness]
+        made = ledger.write(
+            batch, number, result.arrived, result.left, shards=len(self.plan.shards), epoch=epoch, after=after, promised=promised,
+            continues=not begins and not after, last=last,
+        )  # fmt: skip
+        shard.attempts = [made]
 
     def _get_head(self) -> Any:
         return self.head.get() if self.head.exists() else None
@@ -103,12 +118,15 @@ class JoinProcessor(StatefulProcessor):
         """Nothing is open."""
 
 
-def _query() -> tuple[str | None, int]:
-    """The id of the streaming query and of its batch; None where it is a batch query."""
+def _query() -> tuple[str | None, str | None, int]:
+    """The id of the streaming query, of its run (None: not known) and of its batch; no query where it is a batch query."""
     context = TaskContext.get()
-    query = context.getLocalProperty("sql.streaming.queryId") if context else None
-    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
-    return query, int(batch or 0)
+    found = [
+        context.getLocalProperty(name) if context else None
+        for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
+    ]
+    query, group, batch = found
+    return query, group if group and _RUN.fullmatch(group) else None, int(batch or 0)
 
 
 def _packed(rows: Iterator[pd.DataFrame]) -> Iterator[Packed]:

@@ -172,6 +172,7 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
             holder = shard.engine if kind == "payload" else shard.meter.shadow or shard.engine
             setattr(shard, kind, _blocks([getattr(one, kind) for one in old], holder.retained()))
         shard.n_null = sum(one.n_null for one in old) if number == 0 else 0
+        shard.attempts = sorted({attempt for one in old for attempt in one.attempts})
         out.append(shard)
     return out
 

@@ -16,20 +16,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
+from penstock.spark.choice import check_target, choose
 from penstock.spark.condition import check_harmless
+from penstock.spark.heads import state_heads
 from penstock.spark.ledger import Pages, find
-from penstock.spark.marks import NOTHING, Mark, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
-from penstock.spark.owed import file_schema, named, owed_outputs, whole_rows, without_void
+from penstock.spark.marks import Folder, Mark, query_of, stretches
+from penstock.spark.owed import named, owed_outputs, pages_frame, read_parquet, whole_rows, without_void
 from penstock.spark.places import mixed
 from penstock.spark.session import use_this_python
 from penstock.spark.store import Store
 from penstock.spark.terms import session_under
 from penstock.spark.trusted import objective_of, schema_of
-
-Folder = str | os.PathLike[str]
 
 
 def settle(
@@ -85,6 +84,8 @@ class Settlement:
     last: int
     to: str | None = None
     rows: int | None = None  # where they were written
+    unverified: int = 0  # pages of a ledger of 0.1.0 that were read, for which nothing vouches
+    lost: int = 0  # batches that tuples which came too late may have matched, had they not been pruned
 
 
 def settlement(
@@ -106,42 +107,35 @@ def settlement(
     for told in mixed({"to": None if to is None else os.fspath(to)}, others):
         raise PenstockError(told)
     pages = ledger_of(archive, checkpoint, name, query)
-    # What is committed must be known before pages are listed: a batch that commits in between would count without its pages.
-    newest = None if checkpoint is None else last_commit(checkpoint)
-    there, known = pages.all(), marks(pages)
-    newest = last_certain([page.batch for page in there], pages.query) if newest is None else newest
-    if settled(known) > newest and checkpoint is not None:
-        raise PenstockError(f"checkpoint must have the batches that are settled, up to {settled(known)}, but it ends with {newest}")
-    since, through = _range(known, newest, to, since, through)
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     use_this_python(spark)
     schema = schema_of(pages.plan, trust=trust)
     if pages.plan.condition is not None and not trust:
         check_harmless(spark, pages.plan.condition, schema.names)
+    chosen = choose(pages, checkpoint, state_heads(spark, checkpoint, pages.plan.name), to, since, through)
+    target = None if to is None else Store(to, "to")
+    if target is not None:
+        check_target(pages, target, chosen.since)
     spark = session_under(spark, pages.plan)
     function = objective_of(pages.plan, objective, trust=trust, counting=counting)
-    new = [page for page in there if since < page.batch <= through]
-    if not new:
-        return Settlement(spark.createDataFrame([], schema), pages.plan.name, pages.query, since + 1, since)
+    done = Settlement(spark.createDataFrame([], schema), pages.plan.name, pages.query, chosen.since + 1, chosen.through)
+    done = replace(done, unverified=len(chosen.bare), lost=chosen.lost)
+    if chosen.through <= chosen.since:
+        return done
+    read = ([f"{pages.store.url}/{page.name}" for page in some] for some in (chosen.pages, chosen.bare))
+    owed = owed_outputs(pages_frame(spark, pages.plan, schema, *read), pages.plan, schema, chosen.since, chosen.times, function)
+    if target is None:
+        return replace(done, frame=owed)
 
-    spans = pages.spans(new) if to is not None or since > NOTHING else {}
-    times = together(spans.values())
-    begin = reach(known, since, pages.plan.windows, times) if since > NOTHING else 0
-    read = [f"{pages.store.url}/{page.name}" for page in there if begin <= page.batch <= through]
-    owed = owed_outputs(_read(spark, file_schema(pages.plan, schema), read), pages.plan, schema, since, times, function)
-    if to is None:
-        return Settlement(owed, pages.plan.name, pages.query, since + 1, through)
-
-    target = Store(to, "to")
-    mark = Mark(since, through, target.url, None, stretches(spans))
+    mark = Mark(chosen.since, chosen.through, target.url, None, stretches(chosen.spans), chosen.heads)
     mark.write(pages)
     # Named by where it begins: a second attempt overwrites the first, even if it comes farther.
-    folder = f"settlement={pages.folder}-{since + 1:09}"
+    folder = f"settlement={pages.folder}-{chosen.since + 1:09}"
     owed.select(*(named(field.name) for field in without_void(schema))).write.mode("overwrite").parquet(f"{target.url}/{folder}")
     rows = _rows(target, folder)
     replace(mark, rows=rows).write(pages)
-    frame = whole_rows(_read(spark, without_void(schema), [f"{target.url}/{folder}"]), schema)
-    return Settlement(frame, pages.plan.name, pages.query, since + 1, through, target.url, rows)
+    frame = whole_rows(read_parquet(spark, without_void(schema), [f"{target.url}/{folder}"]), schema)
+    return replace(done, frame=frame, to=target.url, rows=rows)
 
 
 def ledger_of(archive: Folder, checkpoint: Folder | None = None, name: str | None = None, query: str | None = None) -> Pages:
@@ -159,31 +153,6 @@ def _rows(store: Store, folder: str) -> int:
         with store.open(f"{folder}/{name}") as file:
             total += pq.read_metadata(file).num_rows
     return total
-
-
-def _range(known: list[Mark], newest: int, to: Folder | None, since: int | None, through: int | None) -> tuple[int, int]:
-    """After which batch to begin, and with which to end."""
-    for what, value in (("since", since), ("through", through)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < NOTHING):
-            raise PenstockError(f"{what} must be the number of a batch, got {value!r}")
-    if through is not None and through > newest:
-        raise PenstockError(f"through must be a committed batch, up to {newest}, got {through}")
-    if since is not None and since > newest:
-        raise PenstockError(f"since must be a committed batch, up to {newest}, or -1 for all, got {since}")
-    if since is not None and through is not None and since > through:
-        raise PenstockError(f"since must not be after through ({through}), got {since}")
-    if to is None:
-        return settled(known) if since is None else since, newest if through is None else through
-    if since is not None:
-        raise PenstockError("since cannot be chosen with to, where each settlement goes on behind the last; leave one of them out")
-    for mark in known:
-        if mark.rows is None and mark.since == settled(known) and mark.to != Store(to, "to").url:
-            raise PenstockError(f"to must be {mark.to!r}, where a settlement was begun and not finished, got {os.fspath(to)!r}")
-    return settled(known), newest if through is None else through
-
-
-def _read(spark: SparkSession, schema: T.StructType, paths: list[str]) -> DataFrame:
-    return spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").parquet(*paths)
 
 
 __all__ = ["Settlement", "debt", "ledger_of", "settle", "settlement"]

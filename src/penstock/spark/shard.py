@@ -27,6 +27,7 @@ from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.compared import LINKS, compared_columns, numbers_in
 from penstock.spark.keys import KeyBook
 from penstock.spark.loss import Loss
+from penstock.spark.manifest import Attempt
 from penstock.spark.meter import Meter
 from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
@@ -85,6 +86,7 @@ class Shard:
         self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
         self.trimmed_at = 0
         self.n_null = 0  # rows without a time, all over
+        self.attempts: list[Attempt] = []  # what the ledger has of it last; of all shards, where their number has changed since
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local.py)
 
     def _open(self, policy: Any) -> Engine:

@@ -12,6 +12,7 @@ import io
 import json
 import re
 import uuid
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +28,11 @@ from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.ids import shard_ids
 from penstock.spark.keys import packed_names, unpacked_names
+from penstock.spark.manifest import Attempt
 from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 
-FORMAT = 1
+FORMAT = 2
 """Of what is written into the state. A release reads the formats up to its own."""
 HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_log bigint, log_bytes bigint, n_null bigint"
 CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
@@ -144,6 +146,7 @@ class Vault:
         shard.n_null = int(head[6])
         if changed:
             shard = _moved(shard, self.plan, self.number)
+        shard.attempts = [Attempt(*one) for one in was.get("attempts", [])]
         return shard
 
     def _rebuild(self, head: Any, free: dict[str, Any]) -> Shard:
@@ -153,9 +156,9 @@ class Vault:
             found[kind][int(number)] = bytes(cell)
         shard = Shard(_with(self.plan, free), self.number)
         if found["snapshot"]:
-            _restore(shard, b"".join(found["snapshot"][number] for number in range(int(head[2]))))
+            _restore(shard, b"".join(_cell(found["snapshot"], number, "snapshot") for number in range(int(head[2]))))
         for number in range(int(head[3]), int(head[4])):
-            _replay(shard, found["log"][number])
+            _replay(shard, _cell(found["log"], number, "log"))
         shard.payload.restore(found["block"], shard.engine.retained())
         shard.judged.restore(found["judged"], (shard.meter.shadow or shard.engine).retained())
         return shard
@@ -169,7 +172,7 @@ class Vault:
                 self._put(kind, number, cell)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
         room = min(_CHUNK, max(_LEAST, _TUPLE * held) - log_bytes)
-        alike = isinstance(shard.engine, FastEngine) and (head is None or json.loads(head[1]) == settings(shard.plan))
+        alike = isinstance(shard.engine, FastEngine) and (head is None or _without_attempts(head[1]) == settings(shard.plan))
         entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
         if entry and len(entry) <= room:
             self._put("log", next_log, entry)
@@ -182,7 +185,7 @@ class Vault:
                 self._put("log", number, None)
             n_snapshot, first_log, log_bytes = len(chunks), next_log, 0
         mark = uuid.uuid4().hex
-        self.set_head((mark, json.dumps(settings(shard.plan)), n_snapshot, first_log, next_log, log_bytes, shard.n_null))
+        self.set_head((mark, _settings_text(shard), n_snapshot, first_log, next_log, log_bytes, shard.n_null))
         if nearby is not None:
             local.leave(nearby, mark, shard, result.changes)
 
@@ -199,7 +202,16 @@ def whole(shard: Shard) -> tuple[tuple[Any, ...], dict[tuple[str, int], bytes]]:
     cells = {("snapshot", number): chunk for number, chunk in enumerate(chunks)}
     for kind, store in (("block", shard.payload), ("judged", shard.judged)):
         cells |= {(kind, number): block.pack() for number, block in store.blocks.items()}
-    return (uuid.uuid4().hex, json.dumps(settings(shard.plan)), len(chunks), 0, 0, 0, shard.n_null), cells
+    return (uuid.uuid4().hex, _settings_text(shard), len(chunks), 0, 0, 0, shard.n_null), cells
+
+
+def _settings_text(shard: Shard) -> str:
+    """What is in the head beside numbers: the settings, and the last attempts in the ledger."""
+    return json.dumps(settings(shard.plan) | ({"attempts": shard.attempts} if shard.attempts else {}))
+
+
+def _without_attempts(text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name != "attempts"}
 
 
 def _with(plan: Plan, free: dict[str, Any]) -> Plan:
@@ -287,5 +299,14 @@ def zipped(arrays: dict[str, Any]) -> bytes:
 
 def unzipped(cell: bytes) -> dict[str, Any]:
     """The arrays in a value."""
-    with np.load(io.BytesIO(cell), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(io.BytesIO(cell), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise PenstockError(f"the state is damaged: a snapshot or log of a shard cannot be read ({error})") from None
+
+
+def _cell(found: dict[int, bytes], number: int, kind: str) -> bytes:
+    if number not in found:
+        raise PenstockError(f"the state is damaged: {kind} {number} of a shard is missing")
+    return found[number]

@@ -1,0 +1,129 @@
+"""`penstock ledger`: check an archive, delete what is settled, go back behind what a checkpoint does not know."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.cli.texts import integer
+
+if TYPE_CHECKING:
+    from penstock.spark.manifest import Span
+
+_ARCHIVE = typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)
+_NAME = typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")
+_QUERY = typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(help="Check, prune or rewind the ledger of a join.", no_args_is_help=True)
+    group.command(epilog="Example: penstock ledger verify archive --checkpoint checkpoint")(verify)
+    group.command(epilog="Example: penstock ledger prune archive --before 1200")(prune)
+    group.command(epilog="Example: penstock ledger rewind archive --to 1199")(rewind)
+    app.add_typer(group, name="ledger")
+
+
+def verify(
+    archive: Annotated[str, _ARCHIVE],
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="The query's checkpoint: it says which batches count.")] = None,
+    name: Annotated[str | None, _NAME] = None,
+    query: Annotated[str | None, _QUERY] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Check every page of a ledger: from when to when it is good, and what is wrong. The status is 1 where something is."""
+    as_json = wants_json(form)
+    from penstock.spark.ledger import find
+    from penstock.spark.marks import query_of
+    from penstock.spark.verify import verify as check
+
+    pages = find(archive, name=name, query=query if checkpoint is None else query_of(checkpoint))
+    found = check(pages, checkpoint, _state(checkpoint, pages.plan.name))
+    good = [{"first_batch": one.first, "last_batch": one.last} | _times(one.times) for one in found.good]
+    if as_json:
+        facts = {"name": found.name, "query": found.query, "whole": not found.wrong, "good": good, "wrong": found.wrong}
+        print_json(facts | {"unverified_pages": found.unverified, "pruned_before": found.pruned})
+    else:
+        for one in good:
+            when = f", of {one['from']} to {one['to']}" if one["from"] else ""
+            typer.echo(f"{found.name} ({found.query}): batches {one['first_batch']} to {one['last_batch']} are good{when}")
+        for text in found.wrong:
+            typer.echo(f"wrong: {text}")
+        if found.unverified:
+            typer.echo(f"unverified: {found.unverified:,} pages of release 0.1.0, which have no manifests to check them by")
+        if found.pruned:
+            typer.echo(f"pruned: batches before {found.pruned}")
+    if found.wrong:
+        raise typer.Exit(1)
+
+
+def prune(
+    archive: Annotated[str, _ARCHIVE],
+    before: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="Delete the batches before this one; default: all that can go.", show_default=False)
+    ] = None,
+    name: Annotated[str | None, _NAME] = None,
+    query: Annotated[str | None, _QUERY] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Delete pages that are settled and that no tuple within its lateness can match any more, and record which."""
+    as_json = wants_json(form)
+    from penstock.spark import pruning
+    from penstock.spark.ledger import find
+
+    pages = find(archive, name=name, query=query)
+    _print_removed(as_json, "pruned", pruning.prune(pages, None if before is None else integer(before, "--before", least=0)))
+
+
+def rewind(
+    archive: Annotated[str, _ARCHIVE],
+    to: Annotated[
+        str, typer.Option(metavar="BATCH", help="The last batch to keep: that of the checkpoint to go on with.", show_default=False)
+    ],
+    name: Annotated[str | None, _NAME] = None,
+    query: Annotated[str | None, _QUERY] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Discard what a ledger has of later batches, so that an older checkpoint may go on, and record what. A run of before then fails."""
+    as_json = wants_json(form)
+    from penstock.spark import pruning
+    from penstock.spark.ledger import find
+
+    pages = find(archive, name=name, query=query)
+    _print_removed(as_json, "discarded", pruning.rewind(pages, integer(to, "--to", least=-1)))
+
+
+def _print_removed(as_json: bool, done: str, removed: Any) -> None:
+    if as_json:
+        print_json({"first_batch": removed.first, "last_batch": removed.last, "files": removed.files})
+    elif removed.last < removed.first:
+        typer.echo(f"nothing is to be {done}")
+    else:
+        typer.echo(f"{done} batches {removed.first} to {removed.last}: {removed.files:,} attempts of shards")
+
+
+def _times(span: Span | None) -> dict[str, str | None]:
+    """Event times as people write them; times of traces may be beyond what a calendar has."""
+
+    def text(ticks: int) -> str:
+        try:
+            return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=ticks)).isoformat()
+        except OverflowError:
+            return f"{ticks} microseconds"
+
+    return {"from": None, "to": None} if span is None else {"from": text(span[0]), "to": text(span[1])}
+
+
+def _state(checkpoint: str | None, name: str) -> Any:
+    """How the state is read, which starts Spark only if it must be."""
+
+    def read(batch: int) -> Any:
+        from penstock.spark.heads import state_heads
+        from penstock.spark.session import quiet_session
+
+        return state_heads(quiet_session(), checkpoint, name)(batch)
+
+    return read
