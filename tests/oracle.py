@@ -572,3 +572,44 @@ def rounded(number: float) -> float:
     """A float at 42 significant bits, halves to even."""
     mantissa, exponent = math.frexp(number)
     return math.ldexp(round(math.ldexp(mantissa, 42)), exponent - 42)
+
+
+class Ahead:
+    """Which rows wait because they are ahead, from a list of all that came: no counts by cell, nothing forgotten."""
+
+    def __init__(self, length: int) -> None:
+        self.width = max(1, length // 4)
+        self.reach = length if self.width == 1 else length // self.width - 1
+        self.came: list[tuple[int, int]] = []  # cell, rows before its batch
+        self.front: int | None = None
+
+    def plays(self, batch: list[int], asked: list[int], stamp: int | None) -> list[bool]:
+        """After a batch: whether rows of these times are played."""
+        new = [time // self.width for time in batch]
+        edge = None if stamp is None else stamp // self.width + self.reach
+        before = len(self.came)
+        self.came += [(cell, before) for cell in new]
+        past = [cell for cell in new if edge is None or cell <= edge]
+        if self.front is None and past:
+            self.front = min(past)
+        for future, share in ((False, 0.01), (True, 0.5)):
+            for since in {rows for _, rows in self.came}:
+                later = [cell for cell, rows in self.came if rows >= since and (edge is not None and cell > edge) == future]
+                need = max(4, math.ceil(share * (len(self.came) - since)))
+                if len(later) >= need:
+                    found = sorted(later)[-need]
+                    self.front = found if self.front is None else max(self.front, found)
+        while self.front is not None:
+            beneath = sum(self.front - self.reach <= cell <= self.front for cell, _ in self.came)
+            last = self.front + self.reach if edge is None or self.front > edge else min(self.front + self.reach, edge)
+            beyond = sorted(cell for cell, _ in self.came if self.front < cell <= last)
+            need = max(min(4, beneath // 2), math.ceil(0.01 * beneath)) if beneath else 4
+            if len(beyond) < need:
+                break
+            self.front = beyond[-need]
+        near = None if stamp is None else stamp // self.width
+        return [
+            (self.front is not None and time // self.width <= self.front + self.reach)
+            or (near is not None and abs(time // self.width - near) <= self.reach)
+            for time in asked
+        ]

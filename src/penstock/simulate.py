@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
+from penstock.core.ahead import read_limit
 from penstock.core.batch import Batch
 from penstock.core.engine import Keep, Progress, compiled_form
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
+from penstock.core.rearranged import order_of_play, rearranged, told_by_old_rows
 from penstock.core.run import JoinRun, record
-from penstock.core.timing import in_ticks
+from penstock.core.timing import in_ticks, length
 from penstock.core.trace import LIMIT, Trace, check_trace
+from penstock.core.window import ticks
 from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
 from penstock.optimum.optimum import find_schedule
@@ -47,12 +50,16 @@ def simulate(
     keep: Keep | None = None,
     stepwise: bool = False,
     progress: Progress | None = None,
+    ahead: Any = None,
 ) -> JoinRun:
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
     the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",
     where the trace says what a tick is; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
+
+    `ahead` (a number of ticks or a duration; off by default) keeps a row that is further ahead than others support from moving the clock:
+    it is put aside until they do, or with `(limit, "drop")` dropped, and counted as `n_ahead`.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -63,7 +70,12 @@ def simulate(
     >>> exact(Trace(table, key=()), window=4, predicate="R.a = S.a, S.b < T.b").n_output
     1
     """
+    arguments = {name: value for name, value in locals().items() if name not in ("trace", "ahead")}
     check_trace(trace)
+    limit = read_limit(ahead, lambda given, name: ticks(length(trace, given, name), name))
+    if limit is not None:
+        order, n_ahead = order_of_play(trace.time, limit)
+        return told_by_old_rows(simulate(rearranged(trace, order), **arguments), order, n_ahead)
     timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
     problem = Problem.of(
         trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
@@ -107,7 +119,7 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
 
 def _check_options(strategy: str | None, options: Mapping[str, Any]) -> None:
     """An exact join sheds nothing, so it takes neither memory nor policy; and tau, order and access only where a strategy goes by them."""
-    taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - {"trace", "memory", "policy"}
+    taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - {"trace", "memory", "policy", "ahead"}
     for name, value in options.items():
         if name not in taken:
             told = "without" if strategy is None else "with"

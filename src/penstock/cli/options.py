@@ -43,6 +43,14 @@ Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this ti
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
 Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
 Lateness = Annotated[str, _option(_JOIN, "LENGTH", "For --clock streams: how late a row may be, 5, '5 seconds' or R=5,S=0.")]
+Ahead = Annotated[
+    str,
+    _option(
+        _JOIN,
+        "LENGTH",
+        "Put rows aside that are further ahead than others support, until they do: 400 ticks, '1 day', or 'none'; '1 day:drop' drops them.",
+    ),
+]
 Predicate = Annotated[
     str,
     _option(

@@ -58,6 +58,7 @@ def simulate(
     model: opt.Model = "buffered",
     clock: opt.Clock = "global",
     lateness: opt.Lateness = "0",
+    ahead: opt.Ahead = "none",
     predicate: opt.Predicate = "=",
     cross: opt.Cross = False,
     switch: opt.Switches = None,
@@ -110,6 +111,7 @@ def simulate(
     options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     options = in_ticks(rows, **options)
     problem = _check(rows, names, options)
+    options["ahead"] = _ahead(ahead)
     if clock != "streams" and problem.lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
@@ -137,6 +139,16 @@ def simulate(
         print_json([run.summary() | _recall(run, whole) for run in runs])
     else:
         _print(rows, runs, whole, problem)
+
+
+def _ahead(text: str) -> Any:
+    """What `ps.simulate` takes: a length, or a length and what happens."""
+    from penstock.core.ahead import read_limit
+
+    length, colon, action = text.rpartition(":")
+    given = (length, action) if colon else text
+    read_limit(given, argument="--ahead")
+    return given
 
 
 def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Problem:
@@ -250,6 +262,7 @@ def _line(run: JoinRun, whole: JoinRun | None, problem: Problem) -> dict[str, st
         if whole:
             line["of exact value"] = share(run.value, whole.value)
     counts = {"shed": run.n_shed, "expired": run.n_expired, "late": run.n_late, "peak memory": run.peak_memory}
+    counts |= {} if run.n_ahead is None else {"ahead": run.n_ahead}
     return line | {name: number(count) for name, count in counts.items()}
 
 

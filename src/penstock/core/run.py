@@ -34,11 +34,12 @@ class JoinRun:
     expired: Ints | None = None  # rows, in the order in which they expired
     memory_log: list[tuple[int, Ints]] | None = None  # after each instant: its time, the rows retained
     series: Ints | None = None  # after each instant: its time, tuples held per stream
+    n_ahead: int | None = None  # rows that were put aside or dropped because they were ahead; None where none could be
 
     def summary(self) -> dict[str, Any]:
         """The numbers, as the command line prints them."""
         names = ("policy", "n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "peak_memory")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | ({} if self.n_ahead is None else {"n_ahead": self.n_ahead})
 
 
 def memory_log(series: Ints, retained: Ints) -> list[tuple[int, Ints]]:
