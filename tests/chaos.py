@@ -172,9 +172,11 @@ class Settler(threading.Thread):
         try:
             for batch, point in self.deaths:
                 with patience(f"a settlement that dies {point}") as wait:
+                    while last(self.folder, "commits") < batch and self.process.poll() is None:
+                        wait()
+                    (self.folder / "point").write_text(point)
+                    (self.folder / "point").rename(self.folder / "die")  # whole or not there
                     while self.process.poll() is None:
-                        if last(self.folder, "commits") >= batch:
-                            (self.folder / "die").write_text(point)
                         wait()
                 assert self.process.returncode == -signal.SIGKILL and not self.over, told("chaos_settle", self.folder)
                 (self.folder / "die").unlink()
