@@ -58,7 +58,7 @@ def main(folder: Path, query: str, master: str, shards: int) -> None:
     running = started(spark, folder, query, shards)
     followed(running, folder)
     if running.exception() is not None:
-        print(running.exception(), flush=True)
+        print(str(running.exception())[:2000], flush=True)  # without the plan of the query
         os._exit(3)
     os._exit(0)  # nothing is open any more, and stopping Spark takes a second
 
