@@ -18,7 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 LOCAL = "local[2,4]"
-PATIENCE = 600.0
+PATIENCE = 1800.0
 """Seconds after which what is awaited will not come."""
 _NAMES = {"worker": "pyspark.daemon", "executor": "CoarseGrainedExecutorBackend"}
 
