@@ -125,7 +125,7 @@ def metered(streams: int, *, ghosts: int, seed: int = 0, predicate: str = "eps:1
     rows, names = 150, tuple("RSTU"[:streams])
     common: dict[str, Any] = {"window": 30, "stats": "window", "clock": "streams", "predicate": predicate}
     problems = [Problem.of(names, memory=memory, **common) for memory in (12, LIMIT - 1)]
-    engine, exact = (open_engine(p, open_policy("fifo", p), RUNNING["window"](p), Keep(outputs=True)) for p in problems)
+    engine, exact = (open_engine(p, open_policy("fifo", p), RUNNING["window"](p), Keep(outputs=True, sheds=True)) for p in problems)
     stream, value = random.integers(0, streams, rows), random.uniform(0, 4, (rows, 1))
     meter = Meter(problems[0], ghosts=ghosts, seed=seed)
     for begin in range(0, rows, 25):

@@ -46,7 +46,7 @@ def estimates(
     names, window, size = tuple("RSTU"[:streams]), rows // 6, rows // 12
     common: dict[str, Any] = {"window": window, "stats": "window", "clock": "streams", "has_importance": True, "predicate": predicate}
     problem = Problem.of(names, memory=40, **common)
-    engine = engine_of(problem, "fifo", Keep(outputs=True))
+    engine = engine_of(problem, "fifo", Keep(outputs=True, sheds=True))
     exact = engine_of(Problem.of(names, memory=LIMIT - 1, **common), "fifo", Keep())
     meter = Meter(problem, ghosts=ghosts, seed=seed)
     found: list[Estimate] = []

@@ -48,7 +48,7 @@ def batches_of(random: Random, streams: int, n: int, keys: int, importance: bool
 def test_what_is_counted_is_what_is_missing(random, streams, policy, importance):
     problem = problem_of(streams, random.randrange(1, 12), importance)
     exact = engine_of(problem_of(streams, LIMIT - 1, importance), "fifo", Keep())
-    engine = engine_of(problem, policy, Keep(outputs=True))
+    engine = engine_of(problem, policy, Keep(outputs=True, sheds=True))
     meter = Meter(problem, ghosts=10**6, wants_rows=random.random() < 0.5)
     for batch in batches_of(random, streams, random.randrange(1, 9), 3, importance, random.randrange(9)):
         clocks = np.array([batch.time[batch.stream == s].max(initial=-LIMIT) for s in range(streams)])

@@ -36,15 +36,16 @@ def test_a_batch_query_is_played_slice_by_slice_by_rows_and_by_bytes(slice_rows,
     monkeypatch.setattr(processor, "_SLICE", slice_rows)
     monkeypatch.setattr(processor, "_SLICE_BYTES", slice_bytes)
     plays = []
-    play = Shard.play
-    monkeypatch.setattr(Shard, "play", lambda shard, tables, clocks: plays.append(tables) or play(shard, tables, clocks))
+    pieces = Shard.pieces
+    monkeypatch.setattr(Shard, "pieces", lambda shard, *given: plays.append(given) or pieces(shard, *given))
     random = Random(5)
     tables = [pa.concat_tables(parts) for parts in zip(*(a_batch(random, at, 20) for at in range(0, 400, 20)), strict=True)]
     frames = list(processor.JoinProcessor(plan(10_000, "prob"))._play_all(0, iter(cells(tables, 5))))
     made = Counter(
         tuple(row.values()) for frame in frames for cell in frame[CELL] if cell is not None for row in from_cell(cell).to_pylist()
     )
-    whole = pa.concat_tables(play(Shard(plan(10_000, "prob")), tables, clocks_of(tables)).joined)
+    monkeypatch.setattr(Shard, "pieces", pieces)
+    whole = pa.concat_tables(Shard(plan(10_000, "prob")).play(tables, clocks_of(tables)).joined)
     assert made == Counter(tuple(row.values()) for row in whole.to_pylist()) and made
     assert len(plays) == 1 if slice_rows == slice_bytes else len(plays) > 5, len(plays)
     assert frames[-1][COUNTS][0] is not None and np.isfinite(frames[-1][COUNTS][0]).all()

@@ -22,7 +22,9 @@ def reshard(
 ) -> None:
     """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept beside it."""
     as_json = wants_json(form)
-    count = integer(shards, "--shards", least=1)
+    from penstock.spark.ids import shard_count
+
+    count = shard_count(integer(shards, "--shards", least=1), "--shards")
 
     from penstock.spark.reshard import reshard as rewrite
     from penstock.spark.session import quiet_session

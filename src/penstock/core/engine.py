@@ -1,13 +1,14 @@
 """The engine's contract, and the choice between its two forms.
 
 An engine takes batches of rows (`play`), says what happened, and can be written to bytes and restored between batches. Any split of a
-trace into batches between instants gives the same run. The *compiled* form (fast.py) serves every policy of the table on equality
-joins; the *stepwise* form (stepwise.py) serves whatever has a user's Python in it or needs a look at each pair of tuples.
+trace into batches between instants gives the same run. Outputs may be far more than rows: `pieces` hands them out as they are made.
+The *compiled* form (fast.py) serves every policy of the table on equality joins; the *stepwise* form (stepwise.py) serves whatever has a
+user's Python in it or needs a look at each pair of tuples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.core.view import View
 
 Progress = Callable[[int], object]
+PIECE = 1 << 19
+"""Outputs that are made before they are handed on; 12 MB of two streams."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,12 @@ class Engine(Protocol):
 
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
+
+    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+        """Play the next rows while what happens is asked for: in pieces of about so many outputs, which all together are what `play` gives.
+
+        Until the last piece has been taken the engine is in the middle of a batch, and good for nothing else.
+        """
 
     def advance(self, seen: Ints) -> Ints:
         """Between batches: how far each stream has come elsewhere (largest times). The rows that expire with that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from penstock.core.batch import Batch, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.columns import Columns
 from penstock.core.compiled import kernel, say_if_cold
-from penstock.core.engine import Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
+from penstock.core.engine import PIECE, Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
 from penstock.core.errors import PenstockError
+from penstock.core.logs import ARRIVAL_AT, Logs
 from penstock.core.memory import live_slots
-from penstock.core.play import Logs, dismiss, expire, play, trim
+from penstock.core.play import dismiss, expire, play, trim
 from penstock.core.portable import as_columns, from_columns
 from penstock.core.problem import Problem
 from penstock.core.ranking import PATTERNS, RATES, TOTALS
@@ -95,27 +97,34 @@ class FastEngine:
 
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
+        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
+
+    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+        """Play the next rows, piece by piece."""
         columns = self._columns(batch)
         n, budget = self.problem.n_streams, self.problem.budget
-        logs, times, caps = self._open_logs(len(batch)), _plain(budget.times), _plain(budget.caps)
+        logs, times, caps = self._open_logs(len(batch), most), _plain(budget.times), _plain(budget.caps)
+        scratch = np.empty((n + 2, 0), dtype=np.int64)
         position, stop, size = 0, 0, len(batch)
         while position < size:
-            if position >= stop:
-                columns, stop = self._price(batch, columns, position)
+            if logs.pause[ARRIVAL_AT] < 0:
+                if position >= stop:
+                    columns, stop = self._price(batch, columns, position)
+                width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
+                scratch = np.empty((n + 2, width), dtype=np.int64)
             target = min(stop, position + _CHUNK) if progress else stop
-            width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
-            scratch = np.empty((n + 2, width), dtype=np.int64)
             reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
-            if reached < target:
+            if logs.pause[ARRIVAL_AT] >= 0:
+                yield _handed_out(logs)
+                logs = _with_room(logs)
+            elif reached < target:
                 self._make_room(_instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
                 logs = _with_room(logs)
             if progress:
                 progress(reached - position)
             position = reached
         self.memory.next_row += size
-        kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
-        (sheds, shed_at), (expired, expired_at) = ((log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in kept[1:3])
-        return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at)
+        yield _handed_out(logs)
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
@@ -204,12 +213,13 @@ class FastEngine:
         self.origin = state["origin"]
         self.statistics.restore(state["statistics"])
 
-    def _open_logs(self, rows: int) -> Logs:
+    def _open_logs(self, rows: int, most: int) -> Logs:
         n, keep = self.problem.n_streams, self.keep
-        kept = [(keep.outputs, n + 1), (keep.sheds, 2), (keep.expired, 2), (keep.retained, 2), (keep.series, n + 1)]
         length = max(256, min(rows, _LOG) + int(self.memory.live))  # what is not written to takes no memory
-        logs = [np.empty((length, width if wanted else 0), dtype=np.int64) for wanted, width in kept]
-        return Logs(*logs, *(np.zeros(5, dtype=np.int64) for _ in range(2)))
+        kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, n + 1)}
+        logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
+        outputs = np.empty((most, n + 1 if keep.outputs else 0), dtype=np.int64)
+        return Logs(outputs, **logs, lengths=np.zeros(5, np.int64), needed=np.zeros(5, np.int64), pause=np.array([-1, 0, 0]))
 
     def _columns(self, batch: Batch) -> Columns:
         problem, ranking = self.problem, self.ranking
@@ -297,6 +307,14 @@ def _climb(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
             return False
         ceilings[stream[row]] = expiry[row]
     return True
+
+
+def _handed_out(logs: Logs) -> Played:
+    """What is in the logs, which are empty then."""
+    kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
+    logs.lengths[:] = 0
+    (sheds, shed_at), (expired, expired_at) = ((log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in kept[1:3])
+    return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at)
 
 
 def _with_room(logs: Logs) -> Logs:

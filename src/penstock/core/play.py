@@ -4,12 +4,12 @@
     inplace     expire          score   shed   join
 
 State lives in `Memory`; a batch is a handful of columns. The loop stops early when a structure must grow, before it touches the
-instant that needs the room, and is called again.
+instant that needs the room, and is called again. Where the log of outputs is full it pauses in the middle of an instant's join
+(`Logs.pause`): between two arrivals of two streams, whose matches are never more than the memory holds; for more streams, and in place,
+between two outputs. It goes on exactly there when it is called again with the same logs and scratch.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from penstock.core.columns import Columns
 from penstock.core.compiled import kernel
@@ -17,6 +17,7 @@ from penstock.core.door import hold_where_needed, keys_differ, next_turned_away,
 from penstock.core.gains import gain_and_lose, place_by_score
 from penstock.core.heaps import make_heap
 from penstock.core.kinetic import refresh
+from penstock.core.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
 from penstock.core.memory import bit_of, claim_class, find_ring, holders_of, horizon_of, in_ring, link, next_expired, unlink
 from penstock.core.passage import enter, forget, leave, victim
 from penstock.core.patterns import note_arrival
@@ -45,18 +46,6 @@ from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 
 
-class Logs(NamedTuple):
-    """What is written down on request; a log with 0 columns is not kept. `needed` says how long each must be to go on."""
-
-    outputs: Ints  # time, row per stream
-    sheds: Ints  # row, and the last instant in which it took part
-    expired: Ints  # the same
-    retained: Ints  # instant, row
-    series: Ints  # time, tuples per stream
-    lengths: Ints
-    needed: Ints
-
-
 @kernel
 def play(
     memory: Memory,
@@ -68,9 +57,9 @@ def play(
     logs: Logs,
     scratch: Ints,
 ) -> int:
-    """Play instants from row `begin` until one begins at or after row `until`, or needs more room; where it stopped."""
+    """Play instants from row `begin` until one begins at or after row `until`, needs more room, or pauses; where it stopped."""
     outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
-    lengths, needed = logs.lengths, logs.needed
+    lengths, needed, pause = logs.lengths, logs.needed, logs.pause
     keep_outputs, keep_sheds = outputs.shape[1] > 0, sheds.shape[1] > 0
     keep_expired, keep_retained, keep_series = expired.shape[1] > 0, retained.shape[1] > 0, series.shape[1] > 0
     streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
@@ -84,222 +73,238 @@ def play(
         while end < total_rows and batch.time[end] == time:
             end += 1
         size = end - position
-        if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
-            break
-        for log in range(len(lengths)):
-            needed[log] = lengths[log] + memory.live + size
-        needed[0] = lengths[0] + size * (memory.live + size)
-        if keep_outputs and (streams > 2 or len(outputs) < needed[0]):  # look closer
-            needed[0] = lengths[0] + _most_outputs(memory, batch.stream, batch.key, position, end)
-        if (
-            (keep_outputs and len(outputs) < needed[0])
-            or (keep_sheds and len(sheds) < needed[1])
-            or (keep_expired and len(expired) < needed[2])
-            or (keep_retained and len(retained) < needed[3])
-            or (keep_series and len(series) < needed[4])
-        ):
-            break
         first_row = base_row + position
-        memory.first_row = first_row
-        memory.spared = first_row if memory.newcomer_safe else NEVER
+        paused = pause[ARRIVAL_AT] >= 0
+        if not paused:
+            if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
+                break
+            for log in range(1, len(lengths)):
+                needed[log] = lengths[log] + memory.live + size
+            if (
+                (keep_sheds and len(sheds) < needed[1])
+                or (keep_expired and len(expired) < needed[2])
+                or (keep_retained and len(retained) < needed[3])
+                or (keep_series and len(series) < needed[4])
+            ):
+                break
+            memory.first_row = first_row
+            memory.spared = first_row if memory.newcomer_safe else NEVER
 
-        # 1 expire
-        memory.instant += 1
-        memory.n_input += size
-        memory.now = max(memory.now, time)
-        now = memory.now
-        for at in range(position, end):
-            stream = batch.stream[at]
-            lanes(memory)[stream].arrivals += 1
-            lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
-        lengths[2] = expire(memory, memory.instant - 1, expired, lengths[2], keep_expired)
-        horizon = horizon_of(memory)
-
-        keep_time(memory)
-        step = memory.budget_step
-        while step + 1 < len(budget_times) and budget_times[step + 1] <= now:
-            step += 1
-        memory.budget_step = step
-        door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
-        hold_where_needed(memory, batch, position, end, budget_caps, step)
-        if kind == STAY:
-            for which in range(budget_caps.shape[1]):
-                if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
-                    use_toll(memory, which)
-        if memory.judged and is_kinetic(memory):
-            for tree in range(memory.trees):
-                refresh(memory, tree)
-
-        # 2 join, and link the arrivals
-        if memory.mn_of_memory == 1:
+            # 1 expire
+            memory.instant += 1
+            memory.n_input += size
+            memory.now = max(memory.now, time)
             for at in range(position, end):
-                spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
-            count_matches(memory)
-        in_order = time == now and horizon == now
-        for at in range(position, end):
-            stream = batch.stream[at]
-            ring = find_ring(memory, batch.key[at])
-            bits = holders_of(memory, ring) | bit_of(memory, stream)
-            if memory.prices == PATTERNS:
-                note_arrival(memory, at - position, stream, bits)
-            which = lanes(memory)[stream].pool
-            away = False
-            if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                if memory.banded or in_ring(memory, ring, stream) < 0:
-                    low = lowest(memory, 0, which)
-                    away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
-            if not inplace and ring >= 0 and bits & memory.full == memory.full:  # else a partner is missing (Kwon 2.2)
-                made = memory.made
-                memory.attempts += 1
-                if in_order and not keep_outputs and memory.objective == 0:
-                    count_whole(memory, ring, stream, base_row + at, now)
-                elif streams == 2:
-                    importance = batch.importance[at] if memory.objective > 0 else 1.0
-                    lengths[0] = walk_pairs(
-                        memory,
-                        ring,
-                        stream,
-                        time,
-                        base_row + at,
-                        batch.expiry[at],
-                        importance,
-                        outputs,
-                        lengths[0],
-                        keep_outputs,
-                    )
-                else:
-                    gather(memory, ring, stream, base_row + at, picks, picked)
-                    lengths[0] = walk_combinations(
-                        memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
-                        outputs, lengths[0], keep_outputs,
-                    )  # fmt: skip
-                if memory.prices == OUTPUTS and memory.made > made:
-                    raise_yield(memory, ring, memory.made - made)
-            if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
-                memory.n_late += 1
-            if away:
-                fresh(memory)[at - position] = -1
-                continue
-            group = claim_class(memory, ring, stream, batch.key[at])
-            if time < now and kind >= SCORE:
-                make_heap(memory, group)
-            if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
-                groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
-            slot = link(memory, group, time, base_row + at, batch.expiry[at])
-            fresh(memory)[at - position] = slot
-            if memory.prices == PATTERNS:
-                ladder(memory)[slot].band = arrived(memory)[at - position]
-            if memory.objective > 0 or kind >= SCORE:
-                ranks(memory)[slot].importance = batch.importance[at]
-            if is_counted(memory):
-                spoil_partners(memory, group)
-                if memory.mn_of_memory == 0:
-                    spoil(memory, group)
+                stream = batch.stream[at]
+                lanes(memory)[stream].arrivals += 1
+                lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
+            lengths[2] = expire(memory, memory.instant - 1, expired, lengths[2], keep_expired)
+            keep_time(memory)
+            step = memory.budget_step
+            while step + 1 < len(budget_times) and budget_times[step + 1] <= memory.now:
+                step += 1
+            memory.budget_step = step
+            hold_where_needed(memory, batch, position, end, budget_caps, step)
+            if kind == STAY:
+                for which in range(budget_caps.shape[1]):
+                    if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
+                        use_toll(memory, which)
+            if memory.judged and is_kinetic(memory):
+                for tree in range(memory.trees):
+                    refresh(memory, tree)
+            if memory.mn_of_memory == 1:
+                for at in range(position, end):
+                    spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
+                count_matches(memory)
+        now, horizon, step = memory.now, horizon_of(memory), memory.budget_step
+        door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
 
-        # 3 score
-        memory.patient = size <= PATIENCE and not memory.banded and not memory.newcomer_safe
-        if is_counted(memory) and memory.mn_of_memory == 0:
-            count_matches(memory)
-        if kind == GAIN_LOSS:
-            memory.patient = 0
-            gain_and_lose(memory, batch, position, end, first_row)
-            memory.patient = size <= PATIENCE
-        for at in range(position, end):
-            slot = fresh(memory)[at - position]
-            stream = batch.stream[at]
-            if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
-                group = slots(memory)[slot].group
-                unlink(memory, slot)
-                if PRICE <= kind < SCORE and not memory.banded:
-                    promote(memory, 0, group)
-                forget(memory, group)
-                fresh(memory)[at - position] = -2
-                memory.n_expired += 1
-                if keep_expired:
-                    expired[lengths[2], 0] = base_row + at
-                    expired[lengths[2], 1] = memory.instant
-                    lengths[2] += 1
-        for at in range(position, end):
-            slot = fresh(memory)[at - position]
-            if slot < 0:
-                ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
-                if ring >= 0:
-                    set_rates(memory, ring, batch.rates[at])
-                continue
-            stream = batch.stream[at]
-            group = slots(memory)[slot].group
-            if memory.banded:
-                if memory.prices == RATES:
-                    ladder(memory)[slot].band = batch.band[at]
-            elif has_rates(memory):
-                set_rates(memory, group, batch.rates[at])
-            if kind == ARRIVAL:
-                marks(memory)[slot] = memory.instant
-            elif kind >= SCORE:
-                score = batch.importance[at]
-                if memory.first_score == FROM_COLUMN:
-                    score = batch.score[at]
-                elif memory.first_score != FROM_IMPORTANCE:
-                    score *= groups(memory)[group].price
-                if kind == GAIN_LOSS:
-                    place_by_score(memory, slot, score, lanes(memory)[stream].offset)
-                else:
-                    ranks(memory)[slot].score = score
-            if memory.weighted:
-                weights(memory)[slot] = batch.weight[at]
-            pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
-            if not memory.newcomer_safe:
-                enter(memory, slot)
-        # 4 shed
-        for which in range(budget_caps.shape[1]):
-            before = memory.n_shed
-            sparing = memory.newcomer_safe == 1
-            memory.spared = first_row if sparing else NEVER
-            at = next_turned_away(memory, which, batch, position, end) if door else -1
-            while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
-                slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
-                if slot < 0 and at < 0:
-                    if not sparing:
-                        break  # nobody is left to shed
-                    sparing = False  # the instant alone is too large
-                    _let_in(memory, batch, which, position, end)
+        if not paused or not inplace:
+            # 2 join, and link the arrivals
+            in_order = time == now and horizon == now
+            for at in range(max(position, pause[ARRIVAL_AT]), end):
+                stream = batch.stream[at]
+                ring = find_ring(memory, batch.key[at])
+                bits = holders_of(memory, ring) | bit_of(memory, stream)
+                joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
+                halfway = pause[HALFWAY] == 1
+                away = halfway and fresh(memory)[at - position] == -1
+                if not halfway:
+                    if keep_outputs and joins and streams == 2:
+                        needed[0] = groups(memory)[in_ring(memory, ring, 1 - stream)].members
+                        if lengths[0] + needed[0] > len(outputs):
+                            pause[ARRIVAL_AT] = at
+                            return position
+                    if memory.prices == PATTERNS:
+                        note_arrival(memory, at - position, stream, bits)
+                    which = lanes(memory)[stream].pool
+                    if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+                        if memory.banded or in_ring(memory, ring, stream) < 0:
+                            low = lowest(memory, 0, which)
+                            away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
+                if joins:
+                    made = pause[MADE_BEFORE] if halfway else memory.made
+                    memory.attempts += not halfway
+                    if in_order and not keep_outputs and memory.objective == 0:
+                        count_whole(memory, ring, stream, base_row + at, now)
+                    elif streams == 2:
+                        importance = batch.importance[at] if memory.objective > 0 else 1.0
+                        lengths[0] = walk_pairs(
+                            memory,
+                            ring,
+                            stream,
+                            time,
+                            base_row + at,
+                            batch.expiry[at],
+                            importance,
+                            outputs,
+                            lengths[0],
+                            keep_outputs,
+                        )
+                    else:
+                        if not halfway:
+                            gather(memory, ring, stream, base_row + at, picks, picked)
+                        lengths[0] = walk_combinations(
+                            memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
+                            outputs, lengths[0], keep_outputs, pause,
+                        )  # fmt: skip
+                        if pause[HALFWAY] == 1:
+                            pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
+                            fresh(memory)[at - position] = -1 if away else 0
+                            return position
+                    if memory.prices == OUTPUTS and memory.made > made:
+                        raise_yield(memory, ring, memory.made - made)
+                if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+                    memory.n_late += 1
+                if away:
+                    fresh(memory)[at - position] = -1
                     continue
-                if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
+                group = claim_class(memory, ring, stream, batch.key[at])
+                if time < now and kind >= SCORE:
+                    make_heap(memory, group)
+                if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
+                    groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
+                slot = link(memory, group, time, base_row + at, batch.expiry[at])
+                fresh(memory)[at - position] = slot
+                if memory.prices == PATTERNS:
+                    ladder(memory)[slot].band = arrived(memory)[at - position]
+                if memory.objective > 0 or kind >= SCORE:
+                    ranks(memory)[slot].importance = batch.importance[at]
+                if is_counted(memory):
+                    spoil_partners(memory, group)
+                    if memory.mn_of_memory == 0:
+                        spoil(memory, group)
+            pause[ARRIVAL_AT] = -1
+
+            # 3 score
+            memory.patient = size <= PATIENCE and not memory.banded and not memory.newcomer_safe
+            if is_counted(memory) and memory.mn_of_memory == 0:
+                count_matches(memory)
+            if kind == GAIN_LOSS:
+                memory.patient = 0
+                gain_and_lose(memory, batch, position, end, first_row)
+                memory.patient = size <= PATIENCE
+            for at in range(position, end):
+                slot = fresh(memory)[at - position]
+                stream = batch.stream[at]
+                if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+                    group = slots(memory)[slot].group
+                    unlink(memory, slot)
+                    if PRICE <= kind < SCORE and not memory.banded:
+                        promote(memory, 0, group)
+                    forget(memory, group)
                     fresh(memory)[at - position] = -2
-                    row = base_row + at
-                    at = next_turned_away(memory, which, batch, position, end)
-                else:
-                    row = slots(memory)[slot].row
-                    leave(memory, slot)
-                if keep_sheds:
-                    sheds[lengths[1], 0] = row
-                    sheds[lengths[1], 1] = memory.instant
-                    lengths[1] += 1
-                memory.n_shed += 1
-            if sparing:
-                _let_in(memory, batch, which, position, end)
-            if kind == STAY and memory.n_shed > before:
-                observe(memory, which)
-        admit_waiting(memory)
+                    memory.n_expired += 1
+                    if keep_expired:
+                        expired[lengths[2], 0] = base_row + at
+                        expired[lengths[2], 1] = memory.instant
+                        lengths[2] += 1
+            for at in range(position, end):
+                slot = fresh(memory)[at - position]
+                if slot < 0:
+                    ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
+                    if ring >= 0:
+                        set_rates(memory, ring, batch.rates[at])
+                    continue
+                stream = batch.stream[at]
+                group = slots(memory)[slot].group
+                if memory.banded:
+                    if memory.prices == RATES:
+                        ladder(memory)[slot].band = batch.band[at]
+                elif has_rates(memory):
+                    set_rates(memory, group, batch.rates[at])
+                if kind == ARRIVAL:
+                    marks(memory)[slot] = memory.instant
+                elif kind >= SCORE:
+                    score = batch.importance[at]
+                    if memory.first_score == FROM_COLUMN:
+                        score = batch.score[at]
+                    elif memory.first_score != FROM_IMPORTANCE:
+                        score *= groups(memory)[group].price
+                    if kind == GAIN_LOSS:
+                        place_by_score(memory, slot, score, lanes(memory)[stream].offset)
+                    else:
+                        ranks(memory)[slot].score = score
+                if memory.weighted:
+                    weights(memory)[slot] = batch.weight[at]
+                pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
+                if not memory.newcomer_safe:
+                    enter(memory, slot)
+            # 4 shed
+            for which in range(budget_caps.shape[1]):
+                before = memory.n_shed
+                sparing = memory.newcomer_safe == 1
+                memory.spared = first_row if sparing else NEVER
+                at = next_turned_away(memory, which, batch, position, end) if door else -1
+                while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
+                    slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
+                    if slot < 0 and at < 0:
+                        if not sparing:
+                            break  # nobody is left to shed
+                        sparing = False  # the instant alone is too large
+                        _let_in(memory, batch, which, position, end)
+                        continue
+                    if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
+                        fresh(memory)[at - position] = -2
+                        row = base_row + at
+                        at = next_turned_away(memory, which, batch, position, end)
+                    else:
+                        row = slots(memory)[slot].row
+                        leave(memory, slot)
+                    if keep_sheds:
+                        sheds[lengths[1], 0] = row
+                        sheds[lengths[1], 1] = memory.instant
+                        lengths[1] += 1
+                    memory.n_shed += 1
+                if sparing:
+                    _let_in(memory, batch, which, position, end)
+                if kind == STAY and memory.n_shed > before:
+                    observe(memory, which)
+            admit_waiting(memory)
 
         # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
         if inplace:
-            for at in range(position, end):
+            for at in range(max(position, pause[ARRIVAL_AT]), end):
                 stream = batch.stream[at]
-                made = memory.made
+                made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
                 ring = find_ring(memory, batch.key[at])
-                gather(memory, ring, stream, first_row, picks, picked)
-                for earlier in range(position, at):
-                    if batch.key[earlier] == batch.key[at]:
-                        other = batch.stream[earlier]
-                        picks[other, picked[other]] = ~earlier
-                        picked[other] += 1
+                if pause[HALFWAY] == 0:
+                    gather(memory, ring, stream, first_row, picks, picked)
+                    for earlier in range(position, at):
+                        if batch.key[earlier] == batch.key[at]:
+                            other = batch.stream[earlier]
+                            picks[other, picked[other]] = ~earlier
+                            picked[other] += 1
                 lengths[0] = walk_combinations(
                     memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
-                    picks, picked, chosen, outputs, lengths[0], keep_outputs,
+                    picks, picked, chosen, outputs, lengths[0], keep_outputs, pause,
                 )  # fmt: skip
+                if pause[HALFWAY] == 1:
+                    pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
+                    return position
                 if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
                     raise_yield(memory, ring, memory.made - made)
+            pause[ARRIVAL_AT] = -1
 
         used = 0
         for which in range(memory.pools_size):
@@ -379,23 +384,3 @@ def dismiss(memory: Memory, chosen: Ints) -> None:
     """Let these slots go, uncounted."""
     for slot in chosen:
         leave(memory, slot)
-
-
-@kernel
-def _most_outputs(memory: Memory, stream: Ints, key: Ints, begin: int, end: int) -> int:
-    """How many outputs an instant can have at most."""
-    total = 0
-    for at in range(begin, end):
-        ring = find_ring(memory, key[at])
-        outputs = 1
-        for other in range(memory.streams):
-            if other != stream[at]:
-                partners = 0
-                group = in_ring(memory, ring, other)
-                if group >= 0:
-                    partners += groups(memory)[group].members
-                for earlier in range(begin, at):
-                    partners += key[earlier] == key[at] and stream[earlier] == other
-                outputs *= partners
-        total += outputs
-    return total

@@ -8,6 +8,7 @@ with t the largest time in it, t < expiry of every member (members of a window c
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
+from penstock.core.logs import HALFWAY
 from penstock.core.memory import in_ring
 from penstock.core.patterns import credit, credit_all
 from penstock.core.ranking import PATTERNS
@@ -128,20 +129,26 @@ def walk_combinations(
     log: Ints,
     logged: int,
     keep: bool,
+    pause: Ints,
 ) -> int:
     """Make the outputs of a pivot among any number of streams from gathered partners (negative: rows of the batch, ~position).
 
-    The new length of the log, which has room.
+    The new length of the log. Where it is full, `pause` says so, and the next call goes on with the combination that is `chosen`.
     """
     streams = memory.streams
     objective = memory.objective
     stream = batch_stream[pivot]
-    for other in range(streams):
-        chosen[other] = 0
-        if other != stream and picked[other] == 0:
-            return logged
+    if pause[HALFWAY] == 0:
+        for other in range(streams):
+            chosen[other] = 0
+            if other != stream and picked[other] == 0:
+                return logged
+    pause[HALFWAY] = 0
     done = False
     while not done:
+        if keep and logged == len(log):
+            pause[HALFWAY] = 1
+            return logged
         latest = batch_time[pivot]
         limit = NEVER
         folded = start(objective)

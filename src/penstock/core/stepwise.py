@@ -6,6 +6,7 @@ It rescans memory at every instant, as the papers do: O(memory) per instant wher
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from penstock.core.batch import Batch, check_order
 from penstock.core.binding import Columns, combinations
 from penstock.core.budget import OVERHEAD
 from penstock.core.data import pack, policy_state, unpack
-from penstock.core.engine import Keep, Played, Policy, Progress, Statistics, Totals
+from penstock.core.engine import PIECE, Keep, Played, Policy, Progress, Statistics, Totals
 from penstock.core.errors import PenstockError
 from penstock.core.fast import TUPLE
 from penstock.core.pickled import is_pickle, take_over, unpickled
@@ -52,8 +53,13 @@ class StepwiseEngine:
 
     def play(self, batch: Batch, progress: Progress | None = None) -> Played:
         """Play the next rows."""
+        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
+
+    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+        """Play the next rows, piece by piece."""
         if not len(batch):
-            return Played.join([], self.problem.n_streams)
+            yield Played.join([], self.problem.n_streams)
+            return
         check_order(self.problem, batch.time, self.now)
         if self.totals.n_input == 0:
             self.origin = int(batch.time[0])
@@ -61,13 +67,19 @@ class StepwiseEngine:
         if self.memory is None:
             self.memory = {name: column[:0] for name, column in columns.items()}
         starts = np.concatenate([[0], np.flatnonzero(np.diff(batch.time)) + 1, [len(batch)]])
-        parts = []
+        parts: list[Played] = []
+        held = 0
         for begin, end in itertools.pairwise(starts):
-            parts.append(self._instant({name: column[begin:end] for name, column in columns.items()}))
+            for part in self._instant({name: column[begin:end] for name, column in columns.items()}, most):
+                if held + len(part.outputs) > most and parts:
+                    yield Played.join(parts, self.problem.n_streams)
+                    parts, held = [], 0
+                parts.append(part)
+                held += len(part.outputs)
             if progress:
                 progress(int(end - begin))
         self.totals = replace(self.totals, next_row=self.totals.next_row + len(batch))
-        return Played.join(parts, self.problem.n_streams)
+        yield Played.join(parts, self.problem.n_streams)
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
@@ -86,7 +98,7 @@ class StepwiseEngine:
         if self.memory is None or not len(self.memory["time"]):
             return np.empty(0, np.int64)
         self.instant += 1  # nothing arrives in it
-        view = self._view(self.memory, np.empty((0, self.problem.n_streams + 1), np.int64), self.totals.n_input)
+        view = self._view(self.memory, self.memory["produced"], self.totals.n_input)
         stay = np.ones(len(view), dtype=bool)
         sheds = self._shed(self.memory, self._order(view), stay, view.budget_step)
         self.memory = _pick(self.memory, stay)
@@ -164,7 +176,8 @@ class StepwiseEngine:
             "followers": np.zeros(size, np.int64),
         }
 
-    def _instant(self, new: Columns) -> Played:
+    def _instant(self, new: Columns, most: int) -> Iterator[Played]:
+        """Play an instant; its outputs come before the rest of what happens in it."""
         problem, n = self.problem, self.problem.n_streams
         assert self.memory is not None
         time = int(new["time"][0])
@@ -185,12 +198,14 @@ class StepwiseEngine:
         candidates = {name: np.concatenate([memory[name], new[name]]) for name in memory}
         before = np.arange(len(memory["time"]))
         arrivals = np.arange(len(memory["time"]), len(candidates["time"]))
-        outputs, value = np.empty((0, n + 1), np.int64), 0.0
-        if problem.model == "buffered":
-            outputs, value = self._join(candidates, before, arrivals, counting)
-
+        limit = np.where(counting[candidates["stream"]], NEVER, candidates["expiry"])
+        produced = candidates["produced"].copy()
         seen = self.totals.n_input + len(new["time"])
-        view = self._view(candidates, outputs, seen)
+        if problem.model == "buffered":
+            yield from self._join(candidates, limit, before, arrivals, most)
+            view = self._view(candidates, produced, seen, self._outputs_of(candidates, limit, before, arrivals))
+        else:
+            view = self._view(candidates, produced, seen)
         self.statistics.arrive(view)
         order = self._order(view)
 
@@ -200,18 +215,16 @@ class StepwiseEngine:
         sheds = self._shed(candidates, order, stay, view.budget_step, self.policy.due(view))
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
-            outputs, value = self._join(candidates, before[stay[before]], arrivals, counting)
-        view.outputs = outputs
+            before = before[stay[before]]
+            yield from self._join(candidates, limit, before, arrivals, most)
+            view.now_has(self._outputs_of(candidates, limit, before, arrivals))
         self.policy.after(view)
         self.memory = _pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)
-        counted = outputs[:, 0] >= problem.start
         self.totals = replace(
             self.totals,
             n_input=seen,
-            n_output=self.totals.n_output + int(counted.sum()),
-            value=self.totals.value + value,
             n_shed=self.totals.n_shed + len(sheds),
             n_expired=self.totals.n_expired + len(expired),
             n_late=self.totals.n_late + late,
@@ -220,8 +233,8 @@ class StepwiseEngine:
             **self._held(self.memory),
         )
         rows = self.memory["row"]
-        return Played(
-            outputs if self.keep.outputs else outputs[:0],
+        yield Played(
+            np.empty((0, n + 1), np.int64),
             sheds if self.keep.sheds else sheds[:0],
             expired if self.keep.expired else expired[:0],
             np.stack([np.full(len(rows), self.instant), rows], axis=1) if self.keep.retained else np.empty((0, 2), np.int64),
@@ -234,10 +247,13 @@ class StepwiseEngine:
     def _held(memory: Columns) -> dict[str, int]:
         return {"retained": len(memory["time"]), "used": int(memory["weight"].sum())}
 
-    def _view(self, candidates: Columns, outputs: Ints, seen: int) -> View:
+    def _view(self, candidates: Columns, produced: Ints, seen: int, make_outputs: Callable[[], Ints] | None = None) -> View:
         clock = np.where(self._kinds("rows"), self.arrivals, self.now)
         mean = self.importance_seen / seen
-        return View(self.problem, self.statistics, candidates, self.now, clock, self.instant, outputs, mean, self.origin)
+        none = np.empty((0, self.problem.n_streams + 1), np.int64)
+        return View(
+            self.problem, self.statistics, candidates, self.now, clock, self.instant, mean, self.origin, produced, make_outputs or none.copy
+        )  # fmt: skip
 
     def _order(self, view: View) -> Ints:
         """The candidates, the next to leave first."""
@@ -268,24 +284,38 @@ class StepwiseEngine:
             return int(self.now)
         return -NEVER if (self.seen == -NEVER).any() else int((self.seen - self.problem.lateness).min())
 
-    def _join(self, columns: Columns, before: Ints, arrivals: Ints, counting: NDArray[np.bool_]) -> tuple[Ints, float]:
-        """Every combination with at least one arrival, each at its last arrival; and what those that count are worth."""
-        problem, n = self.problem, self.problem.n_streams
-        limit = np.where(counting[columns["stream"]], NEVER, columns["expiry"])
-        outputs = [np.empty((0, n + 1), np.int64)]
-        total = 0.0
-        for number, pivot in enumerate(arrivals):
-            members = combinations(problem, columns, limit, int(pivot), np.concatenate([before, arrivals[:number]]))
-            if not len(members):
-                continue
-            latest = columns["time"][members].max(axis=1)
-            outputs.append(np.column_stack([latest, columns["row"][members]]))
+    def _join(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints, most: int) -> Iterator[Played]:
+        """Make every combination with at least one arrival, each at its last arrival, and count it."""
+        problem = self.problem
+        count, total = 0, 0.0
+        for members, latest in self._combinations(columns, limit, before, arrivals, most):
             values = np.array([problem.objective.of(importances) for importances in columns["importance"][members].tolist()])
             np.add.at(columns["produced"], members, 1)
             np.add.at(columns["produced_value"], members, values[:, None])
+            count += int(np.count_nonzero(latest >= problem.start))
             for value in values[latest >= problem.start].tolist():  # one by one: the sum must not depend on how it is grouped
                 total += value
-        return np.concatenate(outputs), total
+            if self.keep.outputs:
+                outputs = np.column_stack([latest, columns["row"][members]])
+                yield replace(Played.join([], problem.n_streams), outputs=outputs)
+        self.totals = replace(self.totals, n_output=self.totals.n_output + count, value=self.totals.value + total)
+
+    def _combinations(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints, most: int) -> Iterator[tuple[Ints, Ints]]:
+        """The members of the outputs of an instant, up to so many at a time, and their latest times."""
+        for number, pivot in enumerate(arrivals):
+            others = np.concatenate([before, arrivals[:number]])
+            for members in combinations(self.problem, columns, limit, int(pivot), others, most):
+                yield members, columns["time"][members].max(axis=1)
+
+    def _outputs_of(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints) -> Callable[[], Ints]:
+        """What makes the outputs of an instant once more."""
+
+        def make() -> Ints:
+            found = self._combinations(columns, limit, before, arrivals, PIECE)
+            parts = [np.column_stack([latest, columns["row"][members]]) for members, latest in found]
+            return np.concatenate([np.empty((0, self.problem.n_streams + 1), np.int64), *parts])
+
+        return make
 
     def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int, due: NDArray[np.bool_] | None = None) -> Ints:
         """Take those that are due, then the lowest ranks, out of `stay` until every pool is within its budget; their rows, in order."""

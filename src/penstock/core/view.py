@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,17 @@ class View:
 
     `stream`, `time`, `row`, `importance`, `arrived` (number of the instant), `expiry`, `new` (arrived in this instant), `remaining` (life
     left), `mn`, `p`, `matched` (a matching arrival of another stream is in this instant), `produced` and `produced_value` (outputs
-    it took part in so far), `memo` (a number per tuple that the policy may keep: write to `view.memo[:]`). Beside them `now`, `problem`,
-    `instant`, and `outputs`, the outputs of this instant (time, row per stream).
+    it took part in so far), `produced_now` (those of this instant alone), `memo` (a number per tuple that the policy may keep: write to
+    `view.memo[:]`). Beside them `now`, `problem`, `instant`, and `outputs`, the outputs of this instant (time, row per stream): they are
+    made again for who looks at them, all at once, and may be many.
     """
 
     def __init__(
         self, problem: Problem, statistics: Statistics, columns: dict[str, NDArray[Any]], now: int, clock: Ints, instant: int,
-        outputs: Ints, mean_importance: float, origin: int,
+        mean_importance: float, origin: int, produced: Ints, make_outputs: Callable[[], Ints],
     ) -> None:  # fmt: skip
-        self.problem, self.now, self.clock, self.instant, self.outputs = problem, now, clock, instant, outputs
+        self.problem, self.now, self.clock, self.instant = problem, now, clock, instant
+        self._produced_before, self._make_outputs = produced, make_outputs
         self.mean_importance, self.origin = mean_importance, origin
         self.stream: Ints = columns["stream"]
         self.time: Ints = columns["time"]
@@ -57,6 +60,21 @@ class View:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @property
+    def produced_now(self) -> Ints:
+        """In how many outputs of this instant each candidate took part."""
+        return self.produced - self._produced_before
+
+    @cached_property
+    def outputs(self) -> Ints:
+        """The outputs of this instant (time, row per stream)."""
+        return self._make_outputs()
+
+    def now_has(self, make_outputs: Callable[[], Ints]) -> None:
+        """The outputs of this instant are there (model `inplace`)."""
+        self._make_outputs = make_outputs
+        self.__dict__.pop("outputs", None)
 
     @cached_property
     def remaining(self) -> Ints:

@@ -89,10 +89,7 @@ class Ep(Sparing):
 
     def _produce(self, view: View) -> None:
         """Credit the pattern of each member of each output."""
-        if not len(view.outputs):
-            return
-        pattern = dict(zip(view.row.tolist(), view.memo.astype(np.int64).tolist(), strict=True))
-        for stream in range(view.problem.n_streams):
-            for row in view.outputs[:, 1 + stream].tolist():
-                entry = stream, pattern[row]
-                self.made[entry] = self.made.get(entry, 0) + 1
+        made = view.produced_now
+        for at in np.flatnonzero(made):
+            entry = int(view.stream[at]), int(view.memo[at])
+            self.made[entry] = self.made.get(entry, 0) + int(made[at])

@@ -56,7 +56,6 @@ class Output(Frequency):
         self.made = {key: count for key, count in self.made.items() if key in there}
 
     def _produce(self, view: View) -> None:
-        if len(view.outputs):
-            key = dict(zip(view.row.tolist(), view.key.tolist(), strict=True))
-            for row in view.outputs[:, 1].tolist():
-                self.made[key[row]] = self.made.get(key[row], 0) + 1
+        mine = np.flatnonzero((view.stream == 0) & (view.produced_now > 0))  # each output has one member of the first stream
+        for key, made in zip(view.key[mine].tolist(), view.produced_now[mine].tolist(), strict=True):
+            self.made[key] = self.made.get(key, 0) + made

@@ -18,6 +18,7 @@ from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
 from penstock.spark.ddl import check_schema
 from penstock.spark.duration import microseconds
+from penstock.spark.ids import shard_count
 from penstock.spark.plan import NAME
 from penstock.spark.windows import window_of
 from penstock.statistics.table import RUNNING
@@ -240,10 +241,11 @@ JOIN: Mapping[str, Key] = {
     "allocation": Key(one_of(("variable", "fixed"))),
     "stats": Key(one_of(RUNNING)),
     "objective": Key(one_of(OBJECTIVES)),
-    "shards": Key(whole(1)),
+    "shards": Key(lambda path, got: shard_count(whole(1)(path, got), path)),
     "condition": Key(sql),
     "archive": Key(a_place),
     "min_recall": Key(_min_recall),
+    "max_output_per_batch": Key(whole(1, "a number of rows")),
     "ghosts": Key(whole(1, "a number of rows")),
     "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
     "trust": Key(yes_or_no),

@@ -56,6 +56,8 @@ def explain(
         f"columns    {'; '.join(_columns(streams, made))}",
         f"lost       counted, up to {made.plan.ghosts * made.route.shards:,} ghosts; beyond that estimated",
     ]
+    if made.plan.max_output is not None:
+        lines.append(f"limit      a batch in which all shards make more than {made.plan.max_output:,} outputs fails")
     if made.plan.archive is not None:
         lines.append(f"ledger     every copy of a row is written to {made.plan.archive}")
     return "\n".join([*lines, *_order(streams, made, rates or {}, distinct or {})])

@@ -1,6 +1,7 @@
 """The gate: one last step through which all results pass, where what is to be said or decided needs all shards at once.
 
-It is there only if asked for. A batch whose recall is below `min_recall` ends here, before anything of it is committed. With an extra
+It is there only if asked for. A batch whose recall is below `min_recall`, or that made more than `max_output_per_batch`, ends here, before
+anything of it is committed: rows pass as they come, and a task that fails after them fails the batch with all of its rows. With an extra
 condition, which Spark itself evaluates on the joined rows (and on the rows that were lost, as far as it looks at them), the counts of
 what passes are made here, and summed up over the life of the query: then the gate has a state.
 """
@@ -21,7 +22,9 @@ from penstock.core.errors import PenstockError
 from penstock.spark.blocks import CELL, Batches, from_cell, to_cell
 from penstock.spark.loss import LARGEST
 from penstock.spark.metrics import COUNTS, counted, recall_of
+from penstock.spark.quota import Quota
 from penstock.spark.shard import LOST, VALUE
+from penstock.spark.task import running
 from penstock.spark.worker import spare_from_collection
 
 GATE = "gate"
@@ -45,11 +48,12 @@ class Gate(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Let a batch pass."""
         names = counted(self.streams)
-        cells: list[bytes] = []
         counts = [np.zeros(len(names))]
         for frame in rows:
-            cells += [cell for cell in frame[CELL] if cell is not None]
             counts += [np.asarray(own, dtype=np.float64) for own in frame[COUNTS] if own is not None]
+            cells = [cell for cell in frame[CELL] if cell is not None]
+            if cells:
+                yield pd.DataFrame({CELL: cells, COUNTS: [None] * len(cells)})
         columns = dict(zip(names, np.stack(counts).T, strict=True))
         sums = {name: float(column.max() if name.removeprefix("total_") in LARGEST else column.sum()) for name, column in columns.items()}
         state = self.totals.get() if self.totals.exists() else None
@@ -58,8 +62,6 @@ class Gate(StatefulProcessor):
         self.totals.update((json.dumps(after),))
         sums |= {f"total_{name}": value for name, value in after.items()}
         _check(sums, self.least)
-        for cell in cells:
-            yield pd.DataFrame({CELL: [cell], COUNTS: [None]})
         yield pd.DataFrame({CELL: [None], COUNTS: [[sums[name] for name in names]]})
         spare_from_collection("gate")
 
@@ -77,15 +79,18 @@ def _judged_before(state: str | None) -> dict[str, float]:
     return {"sampled": found["lost"], "sampled_value": found["lost_value"]} | found
 
 
-def guard(least: float, streams: int) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` over the results of all shards: let them pass, unless the batch lost too much."""
+def guard(streams: int, least: float | None = None, most: int | None = None) -> Callable[[Batches], Batches]:
+    """For `mapInArrow` over the results of all shards: let them pass, unless the batch lost too much or made too much."""
     names = counted(streams)
 
     def let_pass(batches: Batches) -> Batches:
         sums = {"n_output": 0.0, "lost": 0.0}
+        query, _, number = running()
+        quota = Quota(most, None if query is None else number)
         for batch in batches:
-            for name in sums:
-                sums[name] += pc.sum(pc.list_element(batch.column(COUNTS), names.index(name))).as_py() or 0.0
+            found = {name: pc.sum(pc.list_element(batch.column(COUNTS), names.index(name))).as_py() or 0.0 for name in sums}
+            sums = {name: sums[name] + count for name, count in found.items()}
+            quota.take(int(found["n_output"]))
             yield batch
         _check(sums, least)
 

@@ -16,6 +16,7 @@ interval allows for it (interval.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from penstock.core.window import COUNTING, NEVER
 from penstock.spark.interval import Crowd, Reach
 from penstock.spark.loss import Loss, as_estimated
 from penstock.spark.sample import Units, draw, heaviest, most_met, most_per_key
+from penstock.spark.seen import Seen, Stays
 from penstock.spark.shadow import Shadow, adopt, dismiss, open_shadow
 
 _ROOM = 0.75  # of the budget that is filled after ghosts had to go
@@ -56,6 +58,7 @@ class Meter:
         self.crowd = Crowd()
         self.dearest = 0.0  # the largest importance of a ghost that was let go
         self.horizon, self.fresh = -LIMIT, 0  # when the batch began: the horizon, and the first row to come
+        self.loss = Loss()  # of the last batch
         self.total = Loss()
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
 
@@ -65,7 +68,7 @@ class Meter:
         if self.idle:
             self.begin(engine)
         self.horizon, self.fresh = int((engine.seen - self.problem.lateness).min()), engine.totals.next_row
-        if self.q < 1.0 and self.shadow is not None:
+        if self.shadow is not None and (self.shadow.keep.outputs or self.q < 1.0):
             self.faint = np.setdiff1d(self.shadow.retained(), engine.retained(), assume_unique=True)
 
     def begin(self, engine: Engine) -> None:
@@ -75,27 +78,39 @@ class Meter:
 
     def after(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> tuple[Loss, Ints, Floats]:
         """What this batch lost; with `wants_rows`, also the lost outputs that were seen (time, row per stream) and what each stands for."""
-        shadow, missed, weight = self.shadow, np.empty((0, self.problem.n_streams + 1), np.int64), np.empty(0)
+        found = [(np.empty((0, self.problem.n_streams + 1), np.int64), np.empty(0)), *self.missed(batch, engine, before, played)]
+        missed, weight = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return self.loss, missed, weight
+
+    def missed(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> Iterator[tuple[Ints, Floats]]:
+        """The same piece by piece: the lost outputs that were seen, and what each stands for; then `loss` is that of the batch.
+
+        Of what the engine played, the sheds must have been kept.
+        """
+        self.loss = Loss()
         if self.idle and engine.totals.n_shed == before.n_shed:
-            shadow = self.shadow = None  # it need not have begun
+            self.shadow = None  # it need not have begun
+        shadow = self.shadow
         if shadow is None:
-            return Loss(), missed, weight
+            return
         if not shadow.keep.outputs and self.q == 1.0:
             start = shadow.totals
             shadow.play(batch)
             end, real = shadow.totals, engine.totals
             lost = (end.n_output - start.n_output) - (real.n_output - before.n_output)
             value = (end.value - start.value) - (real.value - before.value)
-            loss = Loss(lost, value if lost else 0.0)
+            self.loss = Loss(lost, value if lost else 0.0)
         else:
             tuples = _with_batch(shadow.tuples(), batch, shadow.totals.next_row)
+            stays = Stays.of(tuples["row"], batch, before, played, self.faint)
             shadow.keep = Keep(outputs=True)
-            made = _without(shadow.play(batch).outputs, played.outputs)
-            loss, missed, weight = self._weigh(made, tuples)
+            seen = Seen()
+            for piece in shadow.pieces(batch):
+                yield self._weigh(stays.lost(piece.outputs), tuples, seen)
+            self.loss = self._estimate(seen)
             if self.q < 1.0:
-                loss.reach, loss.value_reach = self._reach(batch, tuples).tolist()
-        self.total.add(loss if not loss.estimated else self._of_the_life(loss))
-        return loss, missed, weight
+                self.loss.reach, self.loss.value_reach = self._reach(batch, tuples).tolist()
+        self.total.add(self.loss if not self.loss.estimated else self._of_the_life(self.loss))
 
     def advance(self, seen: Ints, engine: Engine) -> None:
         """End a batch: the clocks of all shards; ghosts that do not fit are let go."""
@@ -114,13 +129,13 @@ class Meter:
             return
         self._make_room(shadow, engine)
 
-    def _weigh(self, made: Ints, tuples: dict[str, Any]) -> tuple[Loss, Ints, Floats]:
-        """The loss that these outputs stand for, without those of units that are not in the sample; which are in it, and their weights."""
+    def _weigh(self, made: Ints, tuples: dict[str, Any], seen: Seen) -> tuple[Ints, Floats]:
+        """Those of these lost outputs that are in the sample, and their weights; they are added to what has been seen."""
         rows = made[:, 1:]
         at = np.searchsorted(tuples["row"], rows)
         key = tuples["key"][at[:, 0]]
         if self.q < 1.0 and self.by_ghost:
-            return self._weigh_by_ghosts(made, at, tuples)
+            return self._weigh_by_ghosts(made, at, tuples, seen)
         unit = key if self.by_key else rows.min(axis=1)
         exact = np.ones(len(unit), dtype=bool)
         if self.q < 1.0:
@@ -129,30 +144,34 @@ class Meter:
         made, at, unit, exact = made[kept], at[kept], unit[kept], exact[kept]
         value = self._value(at, tuples)
         weight = np.where(exact, 1.0, 1 / self.q)
-        loss = Loss(float(weight.sum()), float((weight * value).sum()))
-        self._growth = np.zeros(2)
+        seen.add(weight, value)
         if self.q < 1.0:
-            distinct, which = np.unique(unit[~exact], return_inverse=True)
-            seen = np.zeros((len(distinct), 2))
-            np.add.at(seen, which, np.stack([np.ones(len(which)), value[~exact]], axis=1))
-            own = (seen**2).sum(axis=0) * (1 / self.q - 1) / self.q
-            sampled = seen.sum(axis=0) / self.q
-            loss = Loss(loss.lost, loss.lost_value, float(own[0]), float(own[1]), 1.0, float(sampled[0]), float(sampled[1]))
-            self._growth = self.units.add(distinct, seen, self.q)
-        return loss, made, weight
+            seen.add_units(unit[~exact], value[~exact])
+        return made, weight
 
-    def _weigh_by_ghosts(self, made: Ints, at: Ints, tuples: dict[str, Any]) -> tuple[Loss, Ints, Floats]:
-        """The same where every ghost is a unit: how far the estimate may be off is not known."""
+    def _weigh_by_ghosts(self, made: Ints, at: Ints, tuples: dict[str, Any], seen: Seen) -> tuple[Ints, Floats]:
+        """The same where every ghost is a unit."""
         rows = made[:, 1:]
         ghost = np.isin(rows, self.faint)
         kept = (~ghost | (draw(rows, self.seed) < self.q)).all(axis=1)
         made, at, ghost = made[kept], at[kept], ghost[kept]
         weight, value = self.q ** -ghost.sum(axis=1, dtype=np.float64), self._value(at, tuples)
-        self._growth = np.full(2, np.inf)
-        guess = weight[ghost.any(axis=1)], value[ghost.any(axis=1)]
-        sampled = float(guess[0].sum()), float((guess[0] * guess[1]).sum())
-        loss = Loss(float(weight.sum()), float((weight * value).sum()), np.inf, np.inf, 1.0, sampled[0], sampled[1])
-        return loss, made, weight
+        guessed = ghost.any(axis=1)
+        seen.add(weight, value)
+        seen.add_guess(weight[guessed], value[guessed])
+        return made, weight
+
+    def _estimate(self, seen: Seen) -> Loss:
+        """The loss that all of a batch stands for; where every ghost is a unit, how far it may be off is not known."""
+        self._growth = np.zeros(2)
+        if self.q == 1.0:
+            return Loss(seen.lost, seen.lost_value)
+        if self.by_ghost:
+            self._growth = np.full(2, np.inf)
+            return Loss(seen.lost, seen.lost_value, np.inf, np.inf, 1.0, float(seen.guessed[0]), float(seen.guessed[1]))
+        own, sampled = (seen.sums**2).sum(axis=0) * (1 / self.q - 1) / self.q, seen.sums.sum(axis=0) / self.q
+        self._growth = self.units.add(seen.unit, seen.sums, self.q)
+        return Loss(seen.lost, seen.lost_value, float(own[0]), float(own[1]), 1.0, float(sampled[0]), float(sampled[1]))
 
     def _reach(self, batch: Batch, tuples: dict[str, Any]) -> Floats:
         """What one unit outside the sample can weigh at most in this batch, by count and by value."""
@@ -290,21 +309,6 @@ def _with_batch(tuples: dict[str, Any], batch: Batch, next_row: int) -> dict[str
     importance = np.ones(len(batch)) if batch.importance is None else batch.importance
     new: dict[str, Any] = {"row": next_row + np.arange(len(batch)), "key": batch.key, "importance": importance}
     return {name: np.concatenate([tuples[name], column]) for name, column in new.items()}
-
-
-def _without(outputs: Ints, others: Ints) -> Ints:
-    """The outputs that are not among the others."""
-    if not len(outputs) or not len(others):
-        return outputs
-    base = outputs[:, 1:].min()
-    width = max(1, int(max(outputs[:, 1:].max(), others[:, 1:].max()) - base).bit_length())
-    if width * (outputs.shape[1] - 1) < 63:
-        mine, theirs = np.zeros(len(outputs), np.int64), np.zeros(len(others), np.int64)
-        for column in range(1, outputs.shape[1]):
-            mine, theirs = (mine << width) | (outputs[:, column] - base), (theirs << width) | (others[:, column] - base)
-        return outputs[~np.isin(mine, theirs)]
-    _, which = np.unique(np.concatenate([outputs, others])[:, 1:], axis=0, return_inverse=True)
-    return outputs[~np.isin(which[: len(outputs)], which[len(outputs) :])]
 
 
 def _values(problem: Problem, members: list[Floats]) -> Floats:

@@ -59,6 +59,7 @@ def join(
     shards: int | None = None,
     archive: str | None = None,
     min_recall: Any = None,
+    max_output_per_batch: int | None = None,
     ghosts: int = GHOSTS,
     how: str = "inner",
     name: str = "penstock",
@@ -80,6 +81,8 @@ def join(
     * `shards`: into how many parts the keys are divided; as many as Spark has cores unless told.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make up later for what was lost.
     * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
+    * `max_output_per_batch`: 1_000_000 fails a batch in which all shards together make more outputs (before `condition`), and nothing of it
+      is committed. Outputs are handed on as they are made, so that a key that very many rows share costs time and no memory.
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     * `trust`: a checkpoint of release 0.1.0 may be read even where its state is a pickle, which can run code (docs/trust.md).
@@ -100,10 +103,12 @@ def _assembled(made: Made) -> DataFrame:
     played = _packed(made.frames, plan, streaming).groupBy(SHARD)
     results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None
+    recall = must if plan.condition is None else None  # with a condition the gate looks at it
+    most = plan.max_output if len(plan.shards) > 1 else None  # a single shard has counted all there is
+    if recall is not None or most is not None:
+        results = results.repartition(1).mapInArrow(guard(len(plan.streams), recall, most), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
-    elif must is not None:
-        results = results.repartition(1).mapInArrow(guard(must, len(plan.streams)), RESULTS)
     observed = results.observe(plan.name, *metrics(plan.streams, least))
     return observed.mapInArrow(unpacker(arrow_schema(schema)), schema)
 

@@ -180,12 +180,6 @@ class Payload:
         """At least the bytes of any row of a stream."""
         return max((block.widest for block in self._all() if block.stream == stream), default=0)
 
-    def as_it_is(self) -> Payload:
-        """To fetch from what is here now, whatever leaves after."""
-        copy = Payload()
-        copy.blocks, copy.new = dict(self.blocks), list(self.new)
-        return copy
-
     def _all(self) -> Iterator[Block]:
         return chain(self.blocks.values(), self.new)
 

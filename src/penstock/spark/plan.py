@@ -40,6 +40,7 @@ class Plan:
     numeric: tuple[tuple[bool, ...], ...] = ()  # which of them are numbers; the others are equal or not
     route: str = "key"
     trust: bool = False  # pickles of 0.1.0 in the state may be read
+    max_output: int | None = None  # of a batch, before a condition
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @property

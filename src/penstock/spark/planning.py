@@ -19,7 +19,7 @@ from penstock.core.stepwise import StepwiseEngine
 from penstock.core.window import COUNTING, Window
 from penstock.spark.checks import check_condition, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number, yes_or_no
 from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
-from penstock.spark.ids import shard_ids
+from penstock.spark.ids import shard_count, shard_ids
 from penstock.spark.inputs import Stream, prepared
 from penstock.spark.ledger import FUNCTION, LedgerPlan
 from penstock.spark.links import Comparison, compare
@@ -68,6 +68,7 @@ def plan_join(
     shards: int | None,
     archive: str | None,
     min_recall: Any,
+    max_output_per_batch: int | None,
     ghosts: int,
     how: str,
     name: str,
@@ -84,7 +85,7 @@ def plan_join(
     spark = sides[0].frame.sparkSession
     compared = compare(streams, on, predicate, cross)
     weighed = any(side.importance is not None for side in sides)
-    route = route_of(streams, compared, None if shards is None else whole_number("shards", shards), lambda: usual_shards(spark))
+    route = route_of(streams, compared, None if shards is None else shard_count(shards), lambda: usual_shards(spark))
     keys: Sequence[tuple[str, ...]] = compared.columns if compared.by_key else [()] * len(sides)
     out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
     sent = sent_columns(compared)
@@ -128,6 +129,7 @@ def plan_join(
         numeric=compared.numeric,
         route=route.kind,
         trust=yes_or_no("trust", trust),
+        max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
@@ -20,9 +17,11 @@ from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, fr
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import COUNTS, LOSSES, counted
 from penstock.spark.plan import Plan
+from penstock.spark.quota import Quota
 from penstock.spark.runs import enter
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import CELL_KEY, CELL_VALUE, HEAD, Vault
+from penstock.spark.task import running
 from penstock.spark.worker import spare_from_collection
 
 _CELLS = 64  # that are handed out at a time
@@ -31,8 +30,6 @@ _SLICE_BYTES = 256 << 20  # or bytes, if there are fewer
 _MOST = (1 << 31) - 1
 """Bytes of a column that Arrow can put in order: texts are found by numbers of 32 bits."""
 
-_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The id of a run, which Spark gives its jobs for a group; a function for `foreachBatch` may have given them another."""
 
 Packed = tuple[int, int, int, int, bytes | None]
 
@@ -51,7 +48,7 @@ class JoinProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Play what has come for a shard: a micro-batch, or in a batch query all there is, slice by slice."""
         number = self.plan.shards.index(int(key[0]))
-        query, run, batch = _query()
+        query, run, batch = running()
         if query is None:
             yield from self._play_all(number, _packed(rows))
             return
@@ -61,10 +58,10 @@ class JoinProcessor(StatefulProcessor):
         tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
-        result = shard.play(tables, clocks)
+        result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
         self._record(query, run, batch, number, shard, result, begins=vault.head is None)
         vault.save(shard, result, clocks, nearby)
-        yield from _answer(self.plan, result, nulls, shard.n_null)
+        yield _counts(self.plan, result.counts | {"n_null": nulls, "total_n_null": shard.n_null})
         spare_from_collection("play")
 
     def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
@@ -74,14 +71,15 @@ class JoinProcessor(StatefulProcessor):
         clocks = np.full(len(self.plan.streams), UNKNOWN)
         sums: dict[str, float] = {}
         nulls = batch = 0
+        quota = self._quota(number, None)
 
         def played(tables: Sequence[pa.Table | None], *, last: bool = False) -> Iterator[pd.DataFrame]:
             nonlocal sums, batch
-            result = shard.play(tables, np.array([_last(table, time) for table, time in zip(tables, self.plan.times, strict=True)]))
+            now = np.array([_last(table, time) for table, time in zip(tables, self.plan.times, strict=True)])
+            result = yield from _handed_on(shard.pieces(tables, now, quota))
             self._record(self.plan.run, None, batch, number, shard, result, last=last)
             sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
-            yield from _cells(result.joined)
 
         for stream, clock, missing, first, cell in packed:
             clocks[stream] = max(clocks[stream], clock)
@@ -111,22 +109,14 @@ class JoinProcessor(StatefulProcessor):
         )  # fmt: skip
         shard.attempts = [made]
 
+    def _quota(self, number: int, batch: int | None) -> Quota:
+        return Quota(self.plan.max_output, batch, f"shard {number} alone has")
+
     def _get_head(self) -> Any:
         return self.head.get() if self.head.exists() else None
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _query() -> tuple[str | None, str | None, int]:
-    """The id of the streaming query, of its run (None: not known) and of its batch; no query where it is a batch query."""
-    context = TaskContext.get()
-    found = [
-        context.getLocalProperty(name) if context else None
-        for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
-    ]
-    query, group, batch = found
-    return query, group if group and _RUN.fullmatch(group) else None, int(batch or 0)
 
 
 def _packed(rows: Iterator[pd.DataFrame]) -> Iterator[Packed]:
@@ -177,15 +167,26 @@ def _summed(name: str, before: float, now: float) -> float:
     return now if name.startswith(("total_", "held_", "retained_")) else before + now
 
 
-def _answer(plan: Plan, result: Result, nulls: int, total: int) -> Iterator[pd.DataFrame]:
-    yield from _cells(result.joined)
-    yield _counts(plan, result.counts | {"n_null": nulls, "total_n_null": total})
+def _handed_on(pieces: Generator[pa.Table, None, Result]) -> Generator[pd.DataFrame, None, Result]:
+    """Play while joined rows are asked for, some cells at a time; what the shard returns then."""
+    cells: list[bytes] = []
+    while True:
+        try:
+            piece = next(pieces)
+        except StopIteration as end:
+            if cells:
+                yield _frame(cells)
+            result: Result = end.value
+            return result
+        for _, cell in to_cells(piece):
+            cells.append(cell)
+            if len(cells) == _CELLS:
+                yield _frame(cells)
+                cells = []
 
 
-def _cells(joined: Iterable[pa.Table]) -> Iterator[pd.DataFrame]:
-    cells = (cell for piece in joined for _, cell in to_cells(piece))
-    while some := list(islice(cells, _CELLS)):
-        yield pd.DataFrame({CELL: some, COUNTS: [None] * len(some)})
+def _frame(cells: list[bytes]) -> pd.DataFrame:
+    return pd.DataFrame({CELL: cells, COUNTS: [None] * len(cells)})
 
 
 def _counts(plan: Plan, counts: dict[str, float]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from penstock.core.ranking import ARRIVAL, DRAW
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import OBJECTIVES
 from penstock.policies.table import POLICIES
-from penstock.spark.ids import shard_ids
+from penstock.spark.ids import shard_count, shard_ids
 from penstock.spark.inputs import comparable
 from penstock.spark.interval import Crowd, Reach
 from penstock.spark.keys import KeyBook
@@ -50,10 +50,9 @@ _LARGEST = ("now", "instant", "next_row", "peak")
 
 def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
     """Rewrite the state in a checkpoint for another number of shards; where the old checkpoint is now. Interrupted, it is called again."""
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
-        raise PenstockError(f"shards must be a whole number >= 1, got {shards!r}")
-    purpose = f"shards={shards}"
-    return rewrite_state(spark, checkpoint, lambda rows: _rewritten(spark, rows, shards), variables=("head", "cells"), purpose=purpose)
+    count = shard_count(shards)
+    purpose = f"shards={count}"
+    return rewrite_state(spark, checkpoint, lambda rows: _rewritten(spark, rows, count), variables=("head", "cells"), purpose=purpose)
 
 
 def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:

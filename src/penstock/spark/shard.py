@@ -5,9 +5,8 @@ A batch of rows comes in, is put into the order of play, played, joined with its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from penstock.spark.meter import Meter
 from penstock.spark.order import ranks
 from penstock.spark.payload import Changes, Payload
 from penstock.spark.plan import Plan
+from penstock.spark.quota import Quota
 from penstock.spark.weight import row_bytes
 from penstock.statistics.table import open_running
 
@@ -47,7 +47,6 @@ _LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for 
 class Result:
     """What a shard returns of a batch."""
 
-    joined: Iterator[pa.Table]  # made as they are asked for, once: all at once may be many times what is held
     counts: dict[str, float]
     changes: dict[str, Changes]  # in its blocks: of payload, and of what a condition looks at
     batch: Batch  # as it was played
@@ -55,6 +54,7 @@ class Result:
     arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
     left: pa.Table | None = None
     late: int = 0  # rows that broke the promise of their lateness, beside those that the engine counted
+    joined: list[pa.Table] = field(default_factory=list)  # the joined rows, where they have not been handed out piece by piece
 
 
 def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
@@ -95,7 +95,19 @@ class Shard:
         return open_engine(self.problem, chosen, open_running(self.problem, chosen), keep)
 
     def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
-        """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards."""
+        """Play one micro-batch, and hold all of its joined rows."""
+        pieces, joined = self.pieces(tables, clocks), []
+        while True:
+            try:
+                joined.append(next(pieces))
+            except StopIteration as end:
+                return replace(end.value, joined=joined)
+
+    def pieces(self, tables: Sequence[pa.Table | None], clocks: Ints, quota: Quota | None = None) -> Generator[pa.Table, None, Result]:
+        """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards.
+
+        Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
+        """
         before, names_from, trimmed = self.engine.totals, self.book.next, len(self.trimmed)
         tables, refused = self._in_order(tables)
         batch, places = self._arrange(tables)
@@ -106,18 +118,23 @@ class Shard:
             if table is not None and len(rows):
                 self._take_in(stream, table, first_row + rows)
         self.meter.before(batch, self.engine)
-        played = self.engine.play(batch)
-        loss, missed, weight = self.meter.after(batch, self.engine, before, played)
-        joined = self._joined(played.outputs)
-        if self.plan.judged is not None:
-            joined = chain(joined, self._would_have(missed, weight))
+        parts = []
+        for part in self.engine.pieces(batch):
+            if quota is not None:
+                quota.take(len(part.outputs))
+            yield from self._joined(part.outputs)
+            parts.append(replace(part, outputs=part.outputs[:0]))
+        played = Played.join(parts, len(self.plan.streams))
+        for missed, weight in self.meter.missed(batch, self.engine, before, played):
+            if self.plan.judged is not None:
+                yield from self._would_have(missed, weight)
         departed, left = self._end(played, clocks)
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
             changes["judged"] = self.judged.close(self._unwatched())
         late = refused + int(broken) - (self.engine.totals.n_late - before.n_late)
         self.note_late(late)
-        result = Result(joined, self._counts(before, loss, trimmed), changes, batch, names, late=late)
+        result = Result(self._counts(before, self.meter.loss, trimmed), changes, batch, names, late=late)
         if self.plan.archive is not None:
             result.arrived, result.left = self._arrivals(tables, places, batch, before), left
         return result
@@ -139,8 +156,9 @@ class Shard:
         """Go through a batch again for what it leaves behind; payload is not touched."""
         before = self.engine.totals
         self.meter.before(batch, self.engine)
-        played = self.engine.play(batch)
-        self.meter.after(batch, self.engine, before, played)
+        parts = [replace(part, outputs=part.outputs[:0]) for part in self.engine.pieces(batch)]
+        for _ in self.meter.missed(batch, self.engine, before, Played.join(parts, len(self.plan.streams))):
+            pass
         self._advance(clocks)
         self.trimmed = self.trimmed[:0]
 
@@ -224,10 +242,9 @@ class Shard:
 
     def _joined(self, outputs: Ints) -> Iterator[pa.Table]:
         """The joined rows of these outputs (time, row per stream), some at a time."""
-        payload = self.payload.as_it_is()
-        return (self._join(payload, outputs[begin:end]) for begin, end in _pieces(payload, outputs))
+        return (self._join(outputs[begin:end]) for begin, end in _pieces(self.payload, outputs))
 
-    def _join(self, payload: Payload, outputs: Ints) -> pa.Table:
+    def _join(self, outputs: Ints) -> pa.Table:
         if not len(outputs):
             return self.plan.schema.empty_table()
         columns: dict[str, Any] = {LOST: pa.array(np.zeros(len(outputs)))}
@@ -236,7 +253,7 @@ class Shard:
             keys = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} if stream == 0 else {}
             names = [*keys, *wanted, *([IMPORTANCE] if self.plan.has_importance else [])]
             if names:
-                table = payload.fetch(stream, outputs[:, 1 + stream], names)
+                table = self.payload.fetch(stream, outputs[:, 1 + stream], names)
                 columns |= {keys.get(name, name): table[name] for name in names}
             if self.plan.has_importance:
                 worths.append(np.asarray(columns.pop(IMPORTANCE)))
@@ -246,10 +263,9 @@ class Shard:
 
     def _would_have(self, missed: Ints, weight: Floats) -> Iterator[pa.Table]:
         """Rows that were lost, as far as a condition looks at them, some at a time."""
-        judged = self.judged.as_it_is()
-        return (self._missing(judged, missed[begin:end], weight[begin:end]) for begin, end in _pieces(judged, missed))
+        return (self._missing(missed[begin:end], weight[begin:end]) for begin, end in _pieces(self.judged, missed))
 
-    def _missing(self, payload: Payload, missed: Ints, weight: Floats) -> pa.Table:
+    def _missing(self, missed: Ints, weight: Floats) -> pa.Table:
         if not len(missed):
             return self.plan.schema.empty_table()
         assert self.plan.judged is not None
@@ -259,7 +275,7 @@ class Shard:
             names = {f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name: name for name in wanted}
             worth = [IMPORTANCE] if self.plan.has_importance else []
             if names or worth:
-                table = payload.fetch(stream, missed[:, 1 + stream], [*names, *worth])
+                table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
                 columns |= {name: table[own] for own, name in names.items()}
                 worths += [np.asarray(table[name]) for name in worth]
         if self.plan.has_importance:

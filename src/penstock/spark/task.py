@@ -1,0 +1,21 @@
+"""The task that a Python worker of Spark works for."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark import TaskContext
+
+_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id of a run, which Spark gives its jobs for a group; a function for `foreachBatch` may have given them another."""
+
+
+def running() -> tuple[str | None, str | None, int]:
+    """The id of the streaming query, of its run (None: not known) and of its batch; no query where it is a batch query."""
+    context = TaskContext.get()
+    found = [
+        context.getLocalProperty(name) if context else None
+        for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
+    ]
+    query, group, batch = found
+    return query, group if group and _RUN.fullmatch(group) else None, int(batch or 0)

@@ -1,0 +1,142 @@
+"""How many outputs a batch may have on Spark: one too many fails it, and nothing of it is committed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+pytest.importorskip("pyspark")
+from penstock.core.errors import PenstockError
+from penstock.spark.gate import Gate, guard
+from penstock.spark.metrics import COUNTS, counted
+from penstock.spark.quota import Quota
+from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows
+
+
+def test_a_quota_counts_until_it_is_exceeded_and_names_the_batch_and_the_remedy():
+    quota = Quota(10, batch=3, whose="shard 1 alone has")
+    quota.take(4)
+    quota.take(6)
+    with pytest.raises(
+        PenstockError, match=r"^max_output_per_batch must not .* it is 10, and shard 1 alone has made 11 outputs or more in batch 3"
+    ):
+        quota.take(1)
+    with pytest.raises(PenstockError, match=r"in this batch query.*larger max_output_per_batch or with less input"):
+        Quota(10).take(11)
+    Quota(None).take(1 << 60)
+
+
+def results(streams: int, outputs: list[int]):
+    import pyarrow as pa
+
+    names = counted(streams)
+    for made in outputs:
+        own = [float(made) if name == "n_output" else 0.0 for name in names]
+        yield pa.record_batch({"cell": pa.array([b"x", None]), COUNTS: pa.array([None, own], pa.list_(pa.float64()))})
+
+
+def test_the_guard_adds_up_the_shards_and_lets_rows_pass_before():
+    assert len(list(guard(2, most=10)(results(2, [4, 6])))) == 2
+    passing = guard(2, most=10)(results(2, [4, 7]))
+    assert next(passing).num_rows == 2
+    with pytest.raises(PenstockError, match=r"it is 10, and all shards together have made 11 outputs"):
+        next(passing)
+
+
+class Totals:
+    """The state of a gate."""
+
+    def __init__(self) -> None:
+        self.value = None
+
+    def exists(self) -> bool:
+        return self.value is not None
+
+    def get(self):
+        return self.value
+
+    def update(self, value) -> None:
+        self.value = value
+
+
+def test_the_gate_hands_on_cells_as_they_come():
+    import pandas as pd
+
+    gate = Gate(2, least=None)
+    gate.totals = Totals()
+    asked = []
+
+    def frames():
+        for number in range(3):
+            asked.append(number)
+            own = np.zeros(len(counted(2)))
+            own[counted(2).index("n_output")] = 5
+            yield pd.DataFrame({"cell": [b"%d" % number, None], COUNTS: [None, own]})
+
+    passed = gate.handleInputRows(None, frames(), None)
+    assert next(passed)["cell"].tolist() == [b"0"] and asked == [0]
+    assert next(passed)["cell"].tolist() == [b"1"] and asked == [0, 1]
+    rest = list(passed)
+    assert rest[0]["cell"].tolist() == [b"2"] and rest[1][COUNTS][0][counted(2).index("n_output")] == 15
+
+
+@pytest.mark.parametrize(("most", "what"), [(0, "0"), (1.5, "1.5"), (True, "True"), ("many", "'many'")])
+def test_a_limit_must_be_a_whole_number(most, what):
+    from penstock.spark.checks import whole_number
+
+    with pytest.raises(PenstockError, match=f"max_output_per_batch must be a whole number >= 1, got {what}"):
+        whole_number("max_output_per_batch", most)
+
+
+class TestOnSpark:
+    pytestmark = ON_SPARK
+
+    @pytest.mark.parametrize(
+        ("shards", "options"), [(2, {}), (1, {}), (2, {"condition": "l_v < r_v"})], ids=("of all shards", "of one", "with a condition")
+    )
+    def test_a_batch_beyond_the_limit_fails_and_a_larger_one_goes_on(self, spark, tmp_path, shards, options):
+        parts = {side: [rows(side, 20, seed=1), [(at(200 + i), "abcdefgh"[i % 8], f"{side}x{i}") for i in range(64)]] for side in "lr"}
+
+        def run(limit):
+            frames = [spark.readStream.schema(lines.schema).option("maxFilesPerTrigger", 1).parquet(place) for place, lines in sources]
+            return ran(joined(*frames, shards=shards, window="100 seconds", max_output_per_batch=limit, **options), tmp_path)
+
+        sources = []
+        for side in "lr":
+            frame = in_batches(spark, tmp_path / side, parts[side])
+            sources.append((str(tmp_path / side / "in"), frame))
+        # The second batch makes 8 keys x 8 x 8 = 512 outputs, about half of them in each of two shards.
+        with pytest.raises(Exception, match="max_output_per_batch") as failure:
+            run(511)
+        assert "in batch 1. Nothing of it is committed" in str(failure.value) and "it is 511" in str(failure.value)
+        assert ("all shards together have" in str(failure.value)) == (shards > 1)
+        first = bag(spark.read.parquet(str(tmp_path / "out")))
+        assert all("x" not in row[2] for row in first)
+        out, seen = run(512)
+        assert not first - bag(out)
+        assert sum("x" in row[2] for row in bag(out).elements()) == seen[-1]["n_output"] > 0
+        assert "condition" in options or seen[-1]["n_output"] == 512
+
+    def test_a_batch_query_has_one_limit_for_all_of_it(self, spark):
+        frames = [
+            spark.createDataFrame([(at(i), "a", f"{side}{i}") for i in range(10)], "ts timestamp, k string, v string") for side in "lr"
+        ]
+        assert joined(*frames, shards=1, window="1 hour", max_output_per_batch=100).count() == 100
+        with pytest.raises(Exception, match=r"it is 99, and shard 0 alone has made 100 outputs or more in this batch query"):
+            joined(*frames, shards=1, window="1 hour", max_output_per_batch=99).count()
+
+    def test_so_many_shards_are_refused_at_once(self, spark, tmp_path):
+        frame = spark.createDataFrame([(at(0), "a", "x")], SCHEMA)
+        sides = {name: ps.stream(frame, time="ts", window="1 hour") for name in "lr"}
+        for refuses in (ps.join, ps.explain):
+            with pytest.raises(PenstockError, match="shards must be at most 10,000, got 1,000,000,000: each shard"):
+                refuses(sides, on="k", memory=10**12, shards=10**9)
+        assert "limit      a batch in which all shards make more than 1,000 outputs fails" in ps.explain(
+            sides, on="k", memory=10, shards=2, max_output_per_batch=1000
+        )
+        from penstock.spark.reshard import reshard
+
+        with pytest.raises(PenstockError, match="shards must be at most 10,000"):
+            reshard(spark, str(tmp_path), 10**9)
