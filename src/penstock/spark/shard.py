@@ -57,6 +57,11 @@ class Result:
     joined: list[pa.Table] = field(default_factory=list)  # the joined rows, where they have not been handed out piece by piece
 
 
+def _forgetting(part: Played) -> Played:
+    """What is played without its outputs; a part of their array would keep all of it."""
+    return replace(part, outputs=part.outputs[:0].copy())
+
+
 def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
     """From where to where outputs (time, row per stream) are made together, so that they take some 64 MB at most."""
     streams = range(outputs.shape[1] - 1)
@@ -123,7 +128,7 @@ class Shard:
             if quota is not None:
                 quota.take(len(part.outputs))
             yield from self._joined(part.outputs)
-            parts.append(replace(part, outputs=part.outputs[:0]))
+            parts.append(_forgetting(part))
         played = Played.join(parts, len(self.plan.streams))
         for missed, weight in self.meter.missed(batch, self.engine, before, played):
             if self.plan.judged is not None:
@@ -156,7 +161,7 @@ class Shard:
         """Go through a batch again for what it leaves behind; payload is not touched."""
         before = self.engine.totals
         self.meter.before(batch, self.engine)
-        parts = [replace(part, outputs=part.outputs[:0]) for part in self.engine.pieces(batch)]
+        parts = [_forgetting(part) for part in self.engine.pieces(batch)]
         for _ in self.meter.missed(batch, self.engine, before, Played.join(parts, len(self.plan.streams))):
             pass
         self._advance(clocks)
