@@ -23,6 +23,7 @@ from penstock.core.owned import own_folder
 from penstock.core.problem import Problem
 from penstock.policies.table import open_policy
 from penstock.spark import local
+from penstock.spark.shard import Shard
 from penstock.spark.state import unzipped, zipped
 from penstock.statistics.table import RUNNING
 from plays import each_form
@@ -202,6 +203,20 @@ def test_a_crafted_kernel_does_not_run(trap, tmp_path):
     usual.chmod(0o700)
     usual.parent.chmod(0o777)
     assert folder().parent == tmp_path / "cache" / "penstock"
+
+
+@pytest.mark.parametrize("crafted", ({"stream": 2}, {"stream": -1}, {"band": 99}, {"count.budget_step": 7}, {"key": None}))
+def test_numbers_that_cannot_be_in_a_snapshot_are_refused(crafted):
+    """Compiled code would take them for places in its arrays."""
+    held, own, random = Held(), plan(15, "ep"), Random(5)
+    shard, _ = held.play(own, a_batch(random, 0, 25), None)
+    state = unzipped(shard.engine.snapshot())
+    for name, value in crafted.items():
+        column = state[f"memory.{name}"]
+        state[f"memory.{name}"] = column[:-1] if value is None else np.full_like(column, value)
+    with pytest.raises(ps.PenstockError, match="with numbers that cannot be in one"):
+        Shard(own).engine.restore(zipped(state))
+    Shard(own).engine.restore(shard.engine.snapshot())
 
 
 # --------------------------------------------------------------------------------------------------------- own policies

@@ -19,7 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.logs import ARRIVAL_AT, Logs
 from penstock.core.memory import live_slots
 from penstock.core.play import dismiss, expire, play, trim
-from penstock.core.portable import as_columns, from_columns
+from penstock.core.portable import as_columns, from_columns, is_sound
 from penstock.core.problem import Problem
 from penstock.core.ranking import PATTERNS, RATES, TOTALS
 from penstock.core.rounding import aged
@@ -191,6 +191,8 @@ class FastEngine:
         origin = int(arrays["origin"][0])
         self.origin = None if origin == NEVER else origin
         part = _part(arrays, "memory.")
+        if not is_sound(part, self.problem.n_streams, len(self.problem.budget.caps), 0 if self.bands is None else len(self.bands.price)):
+            raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes with numbers that cannot be in one")
         live = max(64, len(part["time"]))
         straggling = bool(part["straggling"])
         self.arrays, self.memory = from_columns(

@@ -74,3 +74,14 @@ def from_columns(
         np.add.at(arrays["pools"], problem.budget.pool[state["stream"]], weight)
     regroup(memory, where)
     return arrays, memory
+
+
+def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> bool:
+    """Whether columns can be those of tuples: compiled code takes their numbers for places in arrays, and does not look."""
+    size = len(state["row"])
+    by_tuple = [name for name in (*_SLOT, *_RANK, *_SLOT_ARRAYS, "key", "price", "band") if name in state]
+    if any(state[name].shape != (size,) for name in by_tuple) or any(state[f"lane.{name}"].shape != (streams,) for name in _LANE):
+        return False
+    within = {"stream": streams, "band": bands}
+    placed = all(((state[name] >= 0) & (state[name] < most)).all() for name, most in within.items() if name in state)
+    return placed and 0 <= int(state["count.budget_step"]) < steps
