@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.trace import Ints
+from penstock.core.ahead import Limit, summed, told
+from penstock.core.trace import LIMIT, Ints
 from penstock.spark.hashes import placed
 from penstock.spark.worker import spare_from_collection
 
-SHARD, STREAM, CLOCK, NULLS, FIRST, CELL = "shard", "stream", "clock", "nulls", "first", "cell"
-PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {NULLS} bigint, {FIRST} bigint, {CELL} binary"
-_PACKED = pa.schema(
-    [(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (NULLS, pa.int64()), (FIRST, pa.int64()), (CELL, pa.binary())]
-)
+SHARD, STREAM, CLOCK, NULLS, FIRST, TIMES, CELL = "shard", "stream", "clock", "nulls", "first", "times", "cell"
+PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {NULLS} bigint, {FIRST} bigint, {TIMES} binary, {CELL} binary"
+_NUMBERS = [(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (NULLS, pa.int64()), (FIRST, pa.int64())]
+_PACKED = pa.schema([*_NUMBERS, (TIMES, pa.binary()), (CELL, pa.binary())])
+STAMP = "stamp"
+"""In a streaming query, beside a packed cell: the batch's own timestamp, in microseconds."""
 _FLUSH = 64 << 20  # bytes of input that are packed together
 _CELL = 200_000
 """Bytes of a cell, about. Java gives a value of half a megabyte and more (with small heaps) a place of its own, and collects garbage for
@@ -70,46 +72,66 @@ def ticks(column: Any) -> Ints:
 
 
 def packer(
-    stream: int, shards: Ints, time: str, names: Sequence[str], keys: Sequence[str] = (), flush: int = _FLUSH
+    stream: int,
+    shards: Ints,
+    time: str,
+    names: Sequence[str],
+    keys: Sequence[str] = (),
+    flush: int = _FLUSH,
+    limit: Limit | None = None,
 ) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows of one stream, with a column of their times, to packed cells.
 
     `names` are those of the columns, whatever they are called on the way here. The column `shard` is a position in `shards`; where it
     did not travel, the hash of the columns `keys` is.
 
-    Rows without a time are counted and dropped. Every shard hears from every task, if only how far the task's clock has come.
+    Rows without a time are counted and dropped, and so are those whose time is further from 1970 than 36,000 years: sums with it would
+    leave 64 bits. Every shard hears from every task, if only how far the task's clock has come; with a limit, what times its rows have.
     """
 
     def pack(batches: Batches) -> Batches:
         waiting: list[pa.RecordBatch] = []
         size = nulls = 0
         clock = UNKNOWN
+        times = np.empty((0, 3), np.int64)
         for batch in batches:
             batch = batch.rename_columns(list(names))
-            missing = batch.column(time).null_count
-            if missing:
-                nulls += missing
-                batch = batch.filter(batch.column(time).is_valid())
+            came = batch.num_rows
+            batch = _timed(batch, time)
+            nulls += came - batch.num_rows
             if batch.num_rows:
                 waiting.append(batch)
                 size += batch.nbytes
-                clock = max(clock, int(ticks(batch.column(time)).max()))
+                own = ticks(batch.column(time))
+                clock = max(clock, int(own.max()))
+                times = times if limit is None else summed(np.concatenate([times, told(own, limit)]))
             if size > flush:
                 yield _cells(stream, shards, time, waiting, keys)
                 waiting, size = [], 0
         if waiting:
             yield _cells(stream, shards, time, waiting, keys)
-        yield _headers(stream, shards, clock, nulls)
+        yield _headers(stream, shards, clock, nulls, None if limit is None else times.tobytes())
         spare_from_collection("pack")
 
     return pack
 
 
-def _headers(stream: int, shards: Ints, clock: int, nulls: int) -> pa.RecordBatch:
+def _timed(batch: pa.RecordBatch, time: str) -> pa.RecordBatch:
+    """The rows that have a time, and one that can be reckoned with."""
+    if batch.column(time).null_count:
+        batch = batch.filter(batch.column(time).is_valid())
+    own = ticks(batch.column(time))
+    if len(own) and (own.max() > LIMIT or own.min() < -LIMIT):
+        batch = batch.filter(pa.array((own <= LIMIT) & (own >= -LIMIT)))
+    return batch
+
+
+def _headers(stream: int, shards: Ints, clock: int, nulls: int, times: bytes | None) -> pa.RecordBatch:
     """A row for every shard: how far the task has come, and for the first of them, how many rows had no time."""
     n = len(shards)
     columns = [shards, np.full(n, stream, np.int32), np.full(n, clock), np.array([nulls] + [0] * (n - 1)), np.full(n, UNKNOWN)]
-    return pa.record_batch([*(pa.array(column) for column in columns), pa.nulls(n, pa.binary())], schema=_PACKED)
+    rest = [pa.array([times] * n, pa.binary()), pa.nulls(n, pa.binary())]
+    return pa.record_batch([*(pa.array(column) for column in columns), *rest], schema=_PACKED)
 
 
 def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch], keys: Sequence[str]) -> pa.RecordBatch:
@@ -129,7 +151,8 @@ def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch], 
     ids, firsts, cells = zip(*found, strict=True)
     n = len(found)
     columns = [np.array(ids), np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
-    return pa.record_batch([*(pa.array(column) for column in columns), pa.array(cells, pa.binary())], schema=_PACKED)
+    rest = [pa.nulls(n, pa.binary()), pa.array(cells, pa.binary())]
+    return pa.record_batch([*(pa.array(column) for column in columns), *rest], schema=_PACKED)
 
 
 def _places(table: pa.Table, keys: Sequence[str], shards: int) -> Ints:

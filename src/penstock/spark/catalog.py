@@ -160,6 +160,15 @@ def _min_recall(path: str, got: Any) -> Any:
     return (least, choose(f"{path}.action", table["action"], ("warn", "fail"))) if "action" in table else least
 
 
+def _ahead(path: str, got: Any) -> Any:
+    """What `ps.join` takes: a duration, "none", or a duration and an action."""
+    table = got if isinstance(got, dict) and got.keys() <= {"limit", "action"} else {"limit": got}
+    if table.get("limit") == "none" and "action" not in table:
+        return "none"
+    limit = f"{microseconds(table.get('limit'), f'{path}.limit' if table is got else path, least=1)} microseconds"
+    return (limit, choose(f"{path}.action", table["action"], ("wait", "drop"))) if "action" in table else limit
+
+
 _EVERY = "processing time "
 TRIGGERS: dict[str, dict[str, Any]] = {"available now": {"availableNow": True}, "as soon as possible": {}}
 
@@ -247,6 +256,7 @@ JOIN: Mapping[str, Key] = {
     "min_recall": Key(_min_recall),
     "max_output_per_batch": Key(whole(1, "a number of rows")),
     "ghosts": Key(whole(1, "a number of rows")),
+    "ahead": Key(_ahead),
     "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
     "trust": Key(yes_or_no),
     "seed": Key(whole(0)),

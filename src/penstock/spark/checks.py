@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from penstock.core.ahead import Limit, read_limit
 from penstock.core.errors import PenstockError, choose
+from penstock.core.trace import LIMIT
 from penstock.spark.condition import check_steady
-from penstock.spark.duration import microseconds
-from penstock.spark.inputs import first_line, quoted
+from penstock.spark.duration import UNITS, microseconds
+from penstock.spark.inputs import Stream, first_line, quoted
 from penstock.spark.plan import NAME
 
 _TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
@@ -58,6 +61,14 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
     if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
         raise PenstockError(f'min_recall must be a number in (0, 1], or such a number and "warn" or "fail", got {min_recall!r}')
     return float(least), choose("action of min_recall", action, ("warn", "fail"))
+
+
+def limit_of(ahead: Any, sides: Sequence[Stream]) -> Limit | None:
+    """How far a row may be ahead of what others support; by default as long as two windows, or two days."""
+    if ahead == "auto":
+        lengths = [side.window + side.lateness for side in sides if isinstance(side.window, int)]
+        return Limit(max(2 * UNITS["day"], *(min(2 * length, LIMIT - 1) for length in [0, *lengths])))
+    return read_limit(ahead, lambda length, argument: microseconds(length, argument, least=1))
 
 
 def name_of(name: Any) -> str:

@@ -58,6 +58,9 @@ def explain(
     ]
     if made.plan.max_output is not None:
         lines.append(f"limit      a batch in which all shards make more than {made.plan.max_output:,} outputs fails")
+    if made.plan.ahead is not None:
+        what = "dropped" if made.plan.ahead.drop else "put aside until they do"
+        lines.append(f"ahead      rows more than {_window(made.plan.ahead.length)} ahead of what others support are {what}")
     if made.plan.archive is not None:
         lines.append(f"ledger     every copy of a row is written to {made.plan.archive}")
     return "\n".join([*lines, *_order(streams, made, rates or {}, distinct or {})])

@@ -38,6 +38,8 @@ BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
 )  # fmt: skip
 GONE = -1
 """The stream of rows that tell of departures."""
+ASIDE = -2
+"""The stream of rows of the first stream that wait because they are ahead; -3 of the second, and so on."""
 NO_LINKS = "null"
 """In place of links, where keys are equal."""
 FUNCTION = "a function"
@@ -147,15 +149,22 @@ class Ledger:
         promised: Sequence[int | None] | None = None,
         continues: bool = False,
         last: bool = False,
+        aside: Sequence[pa.Table | None] = (),
     ) -> Attempt:
         """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
 
         * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` where
           there is one, and the payload.
         * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
+        * `aside`, like `arrived`: what has come and waits because it is ahead. It arrives when it is played, or dropped.
         * The rest is for the manifest.
         """
         parts = [self._arrivals(stream, table) for stream, table in enumerate(arrived) if table is not None and table.num_rows]
+        parts += [
+            self._arrivals(stream, table) | {STREAM: _constant(ASIDE - stream, table.num_rows)}
+            for stream, table in enumerate(aside)
+            if table is not None and table.num_rows
+        ]
         if left.num_rows:
             parts.append({STREAM: _constant(GONE, left.num_rows), ROW: left["row"], LEFT: left["left"]})
         page = _parquet([{BATCH: _constant(batch, n), SHARD: _constant(shard, n)} | part for n, part in _sized(parts)]) if parts else None
@@ -240,7 +249,7 @@ class Pages:
         at = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
         for number in range(footer.num_row_groups if TIME in at else 0):
             stream, time = (footer.row_group(number).column(at[name]).statistics for name in (STREAM, TIME))
-            if stream.min != GONE:
+            if stream.min >= 0:
                 out[stream.min] = hull(out[stream.min], (time.min, time.max))
         return out
 

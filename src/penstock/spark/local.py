@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.core.data import unpack, write
 from penstock.core.errors import PenstockError
 from penstock.core.owned import own_folder
+from penstock.spark.aside import FACTS, ROWS
 from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.payload import Block, Changes, Payload
 from penstock.spark.plan import Plan
@@ -46,6 +47,10 @@ def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) ->
         for number, block in store.blocks.items():
             if (kind, number) not in files:  # it was read from the state in this batch
                 _write(folder, files, kind, number, mark, block.pack())
+    for kind, cells in shard.aside.cells().items():
+        for number, cell in cells.items():
+            if (kind, number) not in files:
+                _write(folder, files, kind, number, mark, cell)
     content = {
         "engine": shard.engine.freeze(),
         "meter": shard.meter.freeze(),
@@ -75,8 +80,14 @@ def pick_up(folder: Path, mark: str, plan: Plan, number: int) -> Shard | None:
         shard.meter.thaw(content["meter"])
         vars(shard.book).update(content["book"] | {"names": unpacked_names(content["book"]["names"])})
         shard.files = content["files"]
+        beside: dict[str, dict[int, bytes]] = {FACTS: {}, ROWS: {}}
+        for (kind, at), name in shard.files.items():
+            if kind in beside:
+                beside[kind][at] = (folder / name).read_bytes()
+        shard.aside.restore(beside[FACTS].get(0), beside[ROWS])
     except (OSError, PenstockError, KeyError, TypeError, ValueError, IndexError, AttributeError):
         return None  # it is not there, or damaged: the state has the truth
+    shard.reserve(shard.aside.used(shard.problem.budget))
     return shard
 
 

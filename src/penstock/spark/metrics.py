@@ -12,15 +12,16 @@ from penstock.spark.blocks import CELL
 from penstock.spark.interval import Z
 
 COUNTS = "counts"
-COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_null")
+COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_ahead", "n_null")
 LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated", "sampled", "sampled_value", "reach", "value_reach")
 BOTH = (*COUNTED, *LOSSES)
+HELD = ("retained_rows", "retained_ahead", "retained_bytes")
 MIN_RECALL = "min_recall"
 
 
 def counted(streams: int) -> tuple[str, ...]:
     """What a shard counts: in a batch, in its life (`total_`), and what it holds at the end of the batch."""
-    held = (*(f"held_{number}" for number in range(streams)), "retained_rows", "retained_bytes")
+    held = (*(f"held_{number}" for number in range(streams)), *HELD)
     return (*BOTH, *(f"total_{name}" for name in BOTH), *held)
 
 
@@ -32,7 +33,7 @@ def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
     """The aggregates of `DataFrame.observe`; with the recall that batches must reach, where there is one."""
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
     out = {prefix + name: column for prefix in ("", "total_") for name, column in _of(prefix, count).items()}
-    out |= {name: F.sum(count[name]).cast("bigint") for name in ("retained_rows", "retained_bytes")}
+    out |= {name: F.sum(count[name]).cast("bigint") for name in HELD}
     out |= {} if least is None else {MIN_RECALL: F.max(F.lit(least))}
     out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
     return [column.alias(name) for name, column in out.items()]

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
-from penstock.spark.blocks import FIRST, PACKED, SHARD, packer, unpacker
+from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.hashes import can_hash
 from penstock.spark.inputs import Stream, quoted, stream
@@ -61,6 +61,7 @@ def join(
     min_recall: Any = None,
     max_output_per_batch: int | None = None,
     ghosts: int = GHOSTS,
+    ahead: Any = "auto",
     how: str = "inner",
     name: str = "penstock",
     trust: bool = False,
@@ -84,6 +85,9 @@ def join(
     * `max_output_per_batch`: 1_000_000 fails a batch in which all shards together make more outputs (before `condition`), and nothing of it
       is committed. Outputs are handed on as they are made, so that a key that very many rows share costs time and no memory.
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
+    * `ahead`: a row that is further ahead than other rows or the batch's own timestamp support waits until they do, and is counted as
+      `n_ahead`: "1 hour"; ("1 hour", "drop") drops it; None switches that off. By default 2 days, or twice the longest window and lateness
+      where that is more. In a batch query rows come in order, and none waits.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     * `trust`: a checkpoint of release 0.1.0 may be read even where its state is a pickle, which can run code (docs/trust.md).
     """
@@ -142,13 +146,14 @@ def _packed(frames: list[DataFrame], plan: Plan, streaming: bool) -> DataFrame:
         keys = tuple(f"key{number}" for number in range(plan.keys))
         frames = [frame.drop(SHARD) for frame in frames]
     ids = np.array(plan.shards)
-    packs = [
-        packer(number, ids, time, frame.columns, keys, **flush) for number, (frame, time) in enumerate(zip(frames, plan.times, strict=True))
-    ]
+    named = enumerate(zip(frames, plan.times, strict=True))
+    packs = [packer(number, ids, time, frame.columns, keys, limit=plan.ahead, **flush) for number, (frame, time) in named]
     packed = [_nameless(frame).mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
     united = packed[0]
     for other in packed[1:]:
         united = united.unionByName(other)
+    # In a streaming query this is the batch's own timestamp, of Spark's offset log: a batch that is played again has the same.
+    united = united.withColumn(STAMP, F.unix_micros(F.current_timestamp()))
     return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
 
 

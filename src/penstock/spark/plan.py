@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.ahead import Limit
 from penstock.core.budget import OVERHEAD, Budget
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
@@ -41,6 +42,7 @@ class Plan:
     route: str = "key"
     trust: bool = False  # pickles of 0.1.0 in the state may be read
     max_output: int | None = None  # of a batch, before a condition
+    ahead: Limit | None = None  # how far a row may be ahead of what others support
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @property

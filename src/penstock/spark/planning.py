@@ -17,7 +17,17 @@ from penstock.core.data import policy_state
 from penstock.core.errors import PenstockError, choose
 from penstock.core.stepwise import StepwiseEngine
 from penstock.core.window import COUNTING, Window
-from penstock.spark.checks import check_condition, in_ticks, judged_columns, least_recall, name_of, usual_shards, whole_number, yes_or_no
+from penstock.spark.checks import (
+    check_condition,
+    in_ticks,
+    judged_columns,
+    least_recall,
+    limit_of,
+    name_of,
+    usual_shards,
+    whole_number,
+    yes_or_no,
+)
 from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.ids import shard_count, shard_ids
 from penstock.spark.inputs import Stream, prepared
@@ -70,6 +80,7 @@ def plan_join(
     min_recall: Any,
     max_output_per_batch: int | None,
     ghosts: int,
+    ahead: Any,
     how: str,
     name: str,
     trust: bool = False,
@@ -99,6 +110,7 @@ def plan_join(
     least, action = least_recall(min_recall)
     place = folder_of(archive)
     check_archive(place, dict(streams))
+    limit = limit_of(ahead, sides)
     plan = Plan(
         streams=names,
         keys=len(keys[0]),
@@ -130,6 +142,7 @@ def plan_join(
         route=route.kind,
         trust=yes_or_no("trust", trust),
         max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
+        ahead=limit if sides[0].frame.isStreaming else None,
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",

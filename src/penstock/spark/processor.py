@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
-from penstock.core.trace import Ints
 from penstock.spark import local
-from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STREAM, UNKNOWN, from_cell, ticks, to_cells
+from penstock.spark.aside import Tables, Told
+from penstock.spark.blocks import CELL, CLOCK, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
 from penstock.spark.ledger import Ledger
 from penstock.spark.metrics import COUNTS, LOSSES, counted
 from penstock.spark.plan import Plan
@@ -31,7 +31,7 @@ _MOST = (1 << 31) - 1
 """Bytes of a column that Arrow can put in order: texts are found by numbers of 32 bits."""
 
 
-Packed = tuple[int, int, int, int, bytes | None]
+Packed = tuple[int, int, int, int, bytes | None, bytes | None, int]
 
 
 class JoinProcessor(StatefulProcessor):
@@ -55,9 +55,10 @@ class JoinProcessor(StatefulProcessor):
         nearby = local.folder_of(query, self.plan.name, number)
         vault = Vault(self.plan, number, self._get_head, self.head.update, self.cells)
         shard = vault.open(nearby)
-        tables, clocks, nulls = _gather(_packed(rows), len(self.plan.streams))
+        tables, told, nulls = _gather(_packed(rows), len(self.plan.streams))
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
+        tables, clocks = shard.sift(tables, told)
         result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
         self._record(query, run, batch, number, shard, result, begins=vault.head is None)
         vault.save(shard, result, clocks, nearby)
@@ -81,7 +82,7 @@ class JoinProcessor(StatefulProcessor):
             sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
 
-        for stream, clock, missing, first, cell in packed:
+        for stream, clock, missing, first, cell, *_ in packed:
             clocks[stream] = max(clocks[stream], clock)
             nulls += missing
             if cell is None:
@@ -105,7 +106,7 @@ class JoinProcessor(StatefulProcessor):
         promised = [int(time) if time > UNKNOWN // 2 else None for time in shard.engine.seen - shard.problem.lateness]
         made = ledger.write(
             batch, number, result.arrived, result.left, shards=len(self.plan.shards), epoch=epoch, after=after, promised=promised,
-            continues=not begins and not after, last=last,
+            continues=not begins and not after, last=last, aside=result.aside,
         )  # fmt: skip
         shard.attempts = [made]
 
@@ -121,19 +122,25 @@ class JoinProcessor(StatefulProcessor):
 
 def _packed(rows: Iterator[pd.DataFrame]) -> Iterator[Packed]:
     for frame in rows:
-        yield from zip(frame[STREAM], frame[CLOCK], frame[NULLS], frame[FIRST], frame[CELL], strict=True)
+        yield from zip(frame[STREAM], frame[CLOCK], frame[NULLS], frame[FIRST], frame[CELL], frame[TIMES], frame[STAMP], strict=True)
 
 
-def _gather(packed: Iterator[Packed], streams: int) -> tuple[list[pa.Table | None], Ints, int]:
-    """All rows of a micro-batch by stream, the clocks of the streams, and how many rows had no time."""
+def _gather(packed: Iterator[Packed], streams: int) -> tuple[Tables, Told, int]:
+    """All rows of a micro-batch by stream, what its tasks say of their times, and how many rows had no time."""
     parts: list[list[pa.Table]] = [[] for _ in range(streams)]
-    clocks, nulls = np.full(streams, UNKNOWN), 0
-    for stream, clock, missing, _, cell in packed:
+    clocks, nulls, stamp = np.full(streams, UNKNOWN), 0, UNKNOWN
+    times = [np.empty((0, 4), np.int64)]
+    for stream, clock, missing, _, cell, own, of_batch in packed:
+        stamp = int(of_batch)
         clocks[stream] = max(clocks[stream], clock)
         nulls += missing
+        if own is not None:
+            found = np.frombuffer(own, np.int64).reshape(-1, 3)
+            times.append(np.concatenate([found, np.full((len(found), 1), stream)], axis=1))
         if cell is not None:
             parts[stream].append(from_cell(cell))
-    return [pa.concat_tables(tables) if tables else None for tables in parts], clocks, nulls
+    told = Told(clocks, np.concatenate(times), None if stamp == UNKNOWN else stamp)
+    return [pa.concat_tables(tables) if tables else None for tables in parts], told, nulls
 
 
 def _check_size(tables: Sequence[pa.Table | None], streams: Sequence[str]) -> None:

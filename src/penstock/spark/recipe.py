@@ -32,7 +32,7 @@ from penstock.spark.words import unsteady
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
-ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "max_output_per_batch", "ghosts", "name", "trust")
+ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "max_output_per_batch", "ghosts", "ahead", "name", "trust")
 """Keys of [join] that the engine does not know."""
 _ABOUT = {"stream of the predicate": "predicate", "window rows_per_key": "predicate", "switch ": "switches"}
 NOT_FOR_GENERATE = ("kind", "ticks", "tick", "start", "ticks_per_batch", "rows_per_second")

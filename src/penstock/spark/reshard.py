@@ -27,6 +27,7 @@ from penstock.core.ranking import ARRIVAL, DRAW
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import OBJECTIVES
 from penstock.policies.table import POLICIES
+from penstock.spark.aside import divided as divide_aside
 from penstock.spark.ids import shard_count, shard_ids
 from penstock.spark.inputs import comparable
 from penstock.spark.interval import Crowd, Reach
@@ -154,8 +155,10 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
         """Which tuples of an old shard belong to a new one; those that match nothing stay in the first."""
         return np.array([place.get(k, 0) == number for k in renumber(of, key).tolist()], dtype=bool)
 
+    aside = divide_aside([shard.aside for shard in old], plan, places)
     for number in range(len(plan.shards)):
         shard = Shard(plan, number)
+        shard.aside = aside[number]
         shard.book = _copy(book)
         shard.engine.restore(_joined(states, shard.engine, number, mine, renumber))
         if any(shadows):
@@ -166,6 +169,7 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
         _divide_meter([one.meter for one in old], shard.meter, number, renumber)
         if number == 0:
             shard.trimmed = np.concatenate([one.trimmed for one in old])
+        shard.reserve(shard.aside.used(shard.problem.budget))
         shard.trim()
         for kind in ("payload", "judged"):
             holder = shard.engine if kind == "payload" else shard.meter.shadow or shard.engine

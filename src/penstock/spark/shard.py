@@ -22,6 +22,7 @@ from penstock.core.stepwise import StepwiseEngine
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
 from penstock.policies.table import open_policy
+from penstock.spark.aside import Aside, Tables, Told
 from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.compared import LINKS, compared_columns, numbers_in
 from penstock.spark.keys import KeyBook
@@ -53,6 +54,7 @@ class Result:
     names: tuple[pa.Array, Ints]  # of the keys that are new in this batch, and their numbers
     arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
     left: pa.Table | None = None
+    aside: list[pa.Table | None] = field(default_factory=list)  # for the ledger: the rows that wait from this batch on
     late: int = 0  # rows that broke the promise of their lateness, beside those that the engine counted
     joined: list[pa.Table] = field(default_factory=list)  # the joined rows, where they have not been handed out piece by piece
 
@@ -76,12 +78,13 @@ class Shard:
     """The memory of one shard and its engine."""
 
     def __init__(self, plan: Plan, number: int = 0) -> None:
-        self.plan = plan
+        self.plan, self.number = plan, number
         options = dict(plan.options)
         policy = options.pop("policy")
         self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
         if self.problem.budget.in_bytes:
             self.problem.budget.caps[:] = np.maximum(1, (self.problem.budget.caps * _LIVE).astype(np.int64))
+        self.caps = self.problem.budget.caps.copy()  # what the engine may hold where nothing is put aside
         self.engine = self._open(policy)
         self.engine.number_from(number * SPAN)
         self.meter = Meter(self.problem, plan.ghosts, wants_rows=plan.judged is not None)
@@ -92,12 +95,31 @@ class Shard:
         self.trimmed_at = 0
         self.n_null = 0  # rows without a time, all over
         self.attempts: list[Attempt] = []  # what the ledger has of it last; of all shards, where their number has changed since
+        self.aside = Aside(plan)
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local.py)
 
     def _open(self, policy: Any) -> Engine:
         chosen = open_policy(policy, self.problem)
         keep = Keep(outputs=True, sheds=True, expired=True)
         return open_engine(self.problem, chosen, open_running(self.problem, chosen), keep)
+
+    def sift(self, tables: Tables, told: Told) -> tuple[Tables, Ints]:
+        """Before a batch is played: its rows that are not ahead, those that need wait no longer, and the clocks of the streams."""
+        if self.plan.ahead is None and not self.aside.n_ahead:
+            return tables, told.clocks
+        room = self.caps.min(axis=0) // 2  # so that what is ahead cannot drive out everything else
+        sifted, clocks = self.aside.sift(tables, told, self.engine.seen, self.problem.budget, room)
+        self.reserve(self.aside.used(self.problem.budget))
+        return sifted, clocks
+
+    def reserve(self, used: Ints) -> None:
+        """Leave so much of each pool to rows that are put aside."""
+        caps = self.problem.budget.caps
+        left = np.maximum(1, self.caps - used)
+        less = (left < caps).any()
+        caps[:] = left
+        if less and self.engine.totals.used > caps.min():
+            self.trim()
 
     def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
         """Play one micro-batch, and hold all of its joined rows."""
@@ -139,9 +161,11 @@ class Shard:
             changes["judged"] = self.judged.close(self._unwatched())
         late = refused + int(broken) - (self.engine.totals.n_late - before.n_late)
         self.note_late(late)
+        changes |= self.aside.changes()
         result = Result(self._counts(before, self.meter.loss, trimmed), changes, batch, names, late=late)
         if self.plan.archive is not None:
             result.arrived, result.left = self._arrivals(tables, places, batch, before), left
+            self._record_aside(result)
         return result
 
     def _limit(self) -> int | None:
@@ -346,13 +370,38 @@ class Shard:
             if table is None or not table.num_rows:
                 out.append(None)
                 continue
-            kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
-            kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
-            own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
-            for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
-                own = own.append_column(name, table[f"key{number}"])
-            out.append(own.add_column(0, "arrived", pa.array(instant[rows])).add_column(0, "row", pa.array(before.next_row + rows)))
+            out.append(self._recorded(stream, table, before.next_row + rows, instant[rows]))
         return out
+
+    def _recorded(self, stream: int, table: pa.Table, rows: Ints, instants: Ints) -> pa.Table:
+        """Rows of a stream as the ledger has them."""
+        kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
+        kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
+        own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
+        for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
+            own = own.append_column(name, table[f"key{number}"])
+        return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))
+
+    def _record_aside(self, result: Result) -> None:
+        """Rows that wait from now on, and those that were dropped: they have come, and have met nobody.
+
+        The numbers of the dropped are below 0, from where no engine counts.
+        """
+        for stream, table in enumerate(self.aside.came):
+            none = np.zeros(table.num_rows, np.int64)
+            result.aside.append(self._recorded(stream, table, none, none) if len(none) else None)
+        if any(window.kind in COUNTING for window in self.problem.windows):
+            return  # rows that are not played do not count there
+        at = self.engine.totals.instant
+        last = -1 - (self.number * SPAN + self.aside.numbered - self.aside.n_gone)
+        for stream, table in enumerate(self.aside.dropped):
+            rows = last - np.arange(table.num_rows)
+            last -= table.num_rows
+            if len(rows):
+                own = self._recorded(stream, table, rows, np.full(len(rows), at))
+                there = result.arrived[stream]
+                result.arrived[stream] = own if there is None else pa.concat_tables([there, own.cast(there.schema)])
+                result.left = pa.concat_tables([result.left, pa.table({"row": rows, "left": np.full(len(rows), at - 1)})])
 
     def _counts(self, before: Totals, loss: Loss, trimmed: int) -> dict[str, float]:
         """The counts of the batch, those of the life of the shard with the prefix `total_`, and what is held now."""
@@ -361,8 +410,16 @@ class Shard:
         counts["n_shed"] += trimmed
         counts |= {f"total_{name}": getattr(totals, name) for name in _COUNTED}
         counts |= {f"total_{name}": value for name, value in vars(self.meter.total).items()}
-        counts |= {f"held_{number}": int(held) for number, held in enumerate(self.engine.held)}
-        return counts | {"retained_rows": totals.retained, "retained_bytes": self.payload.n_bytes + OVERHEAD * totals.retained}
+        counts |= {f"held_{number}": int(held) for number, held in enumerate(self.engine.held + self.aside.held)}
+        waiting = int(self.aside.held.sum())
+        for name in ("n_input", "n_shed"):  # what was dropped has come and gone
+            counts[name] += self.aside.n_gone
+            counts[f"total_{name}"] += self.aside.n_dropped
+        if self.aside.n_dropped:  # what it would have made is not counted
+            counts |= {"estimated": max(counts["estimated"], float(self.aside.n_gone > 0)), "total_estimated": 1.0}
+        counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
+        size = self.payload.n_bytes + OVERHEAD * totals.retained + self.aside.n_bytes
+        return counts | {"retained_rows": totals.retained + waiting, "retained_bytes": size}
 
 
 _COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")

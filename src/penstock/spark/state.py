@@ -21,11 +21,13 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.ahead import Limit
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
+from penstock.spark.aside import FACTS, ROWS
 from penstock.spark.ids import shard_ids
 from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.manifest import Attempt
@@ -42,8 +44,10 @@ _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
-_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts")
+_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "ahead")
 """What may change at a restart."""
+_OWN = ("ghosts", "ahead")
+"""What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not tell of."""
 
@@ -71,7 +75,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "compared": [list(own) for own in plan.sent] or None,
         **plan.facts,
     }
-    free = {name: plan.options.get(name) for name in _FREE if name != "ghosts"} | {"ghosts": plan.ghosts}
+    free = {name: plan.options.get(name) for name in _FREE if name not in _OWN} | {name: getattr(plan, name) for name in _OWN}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
     return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
 
@@ -80,7 +84,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
     """The plan that a state was made with, but for functions of the user."""
     fixed, made = found["fixed"], found["made"]
     options = {name: value for name, value in (fixed | found["free"]).items() if value is not None}
-    options = {name: options[name] for name in (*_OPTIONS, *_FREE) if name in options and name != "ghosts"}
+    options = {name: options[name] for name in (*_OPTIONS, *_FREE) if name in options and name not in _OWN}
     return Plan(
         streams=tuple(fixed["streams"]),
         keys=made["keys"],
@@ -92,6 +96,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
         name=made["name"],
         shards=tuple(int(i) for i in shard_ids(fixed["shards"])),
         ghosts=found["free"]["ghosts"],
+        ahead=_limit(found["free"]),
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
         facts={name: fixed[name] for name in _FACTS if name in fixed},
@@ -151,7 +156,7 @@ class Vault:
 
     def _rebuild(self, head: Any, free: dict[str, Any]) -> Shard:
         """Read everything: the last snapshot, the log since then, the blocks."""
-        found: dict[str, dict[int, bytes]] = {kind: {} for kind in ("snapshot", "log", "block", "judged")}
+        found: dict[str, dict[int, bytes]] = {kind: {} for kind in ("snapshot", "log", "block", "judged", FACTS, ROWS)}
         for (kind, number), (cell,) in self.cells.iterator():
             found[kind][int(number)] = bytes(cell)
         shard = Shard(_with(self.plan, free), self.number)
@@ -159,6 +164,8 @@ class Vault:
             _restore(shard, b"".join(_cell(found["snapshot"], number, "snapshot") for number in range(int(head[2]))))
         for number in range(int(head[3]), int(head[4])):
             _replay(shard, _cell(found["log"], number, "log"))
+        shard.aside.restore(found[FACTS].get(0), found[ROWS])
+        shard.reserve(shard.aside.used(shard.problem.budget))
         shard.payload.restore(found["block"], shard.engine.retained())
         shard.judged.restore(found["judged"], (shard.meter.shadow or shard.engine).retained())
         return shard
@@ -202,6 +209,7 @@ def whole(shard: Shard) -> tuple[tuple[Any, ...], dict[tuple[str, int], bytes]]:
     cells = {("snapshot", number): chunk for number, chunk in enumerate(chunks)}
     for kind, store in (("block", shard.payload), ("judged", shard.judged)):
         cells |= {(kind, number): block.pack() for number, block in store.blocks.items()}
+    cells |= {(kind, number): cell for kind, found in shard.aside.cells().items() for number, cell in found.items()}
     return (uuid.uuid4().hex, _settings_text(shard), len(chunks), 0, 0, 0, shard.n_null), cells
 
 
@@ -217,8 +225,13 @@ def _without_attempts(text: str) -> dict[str, Any]:
 def _with(plan: Plan, free: dict[str, Any]) -> Plan:
     """The plan with the free settings of another."""
     options = {name: value for name, value in plan.options.items() if name not in _FREE}
-    options |= {name: value for name, value in free.items() if name != "ghosts" and value is not None}
-    return replace(plan, options=options, ghosts=free["ghosts"])
+    options |= {name: value for name, value in free.items() if name not in _OWN and value is not None}
+    return replace(plan, options=options, ghosts=free["ghosts"], ahead=_limit(free))
+
+
+def _limit(free: dict[str, Any]) -> Limit | None:
+    """How far rows might be ahead; older states had no limit."""
+    return None if free.get("ahead") is None else Limit(*free["ahead"])
 
 
 def _moved(old: Shard, plan: Plan, number: int) -> Shard:
@@ -232,6 +245,8 @@ def _moved(old: Shard, plan: Plan, number: int) -> Shard:
     new.engine.restore(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
+    new.aside = old.aside.under(plan)
+    new.reserve(new.aside.used(new.problem.budget))
     new.trim()
     return new
 
@@ -240,6 +255,8 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     names, numbers = result.names
     columns = {name: column for name, column in vars(result.batch).items() if column is not None}
     columns["stream"] = columns["stream"].astype(np.int8)
+    used = shard.aside.used(shard.problem.budget)
+    columns |= {"aside": used} if used.any() else {}
     return zipped(
         columns
         | {
@@ -256,6 +273,7 @@ def _replay(shard: Shard, cell: bytes) -> None:
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
     shard.book.enter(unpacked_names(names), numbers)
     shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
+    shard.reserve(entry.pop("aside", np.zeros(1, np.int64)))
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
     shard.note_late(late)
 
