@@ -69,7 +69,8 @@ def batches(random: Random, n: int, weighed: bool) -> list[list[pa.Table]]:
         tables = []
         for side in "lr":
             size = random.randrange(1, 40)
-            times = [number * 10 + random.randrange(10) for _ in range(size)]
+            late = [random.randrange(50) if random.random() < 0.2 else 0 for _ in range(size)]
+            times = [number * 10 + random.randrange(10) - behind for behind in late]
             columns: dict[str, Any] = {"time": times, "order": list(range(size)), "key0": [random.choice("aabcdefghijk") for _ in times]}
             columns[f"{side}_v"] = [number * 1000 + i for i in range(size)]
             if weighed:

@@ -99,6 +99,20 @@ def test_a_batch_that_loses_too_much_is_not_committed_and_a_restart_goes_on(spar
     assert seen[-1]["total_n_input"] == 480 and seen[-1]["total_recall"] == 1.0
 
 
+def test_a_batch_whose_late_rows_missed_too_much_is_not_committed(spark, tmp_path):
+    """Nothing is shed: what is missing, late rows have missed."""
+    parts = {
+        "l": [[(at(second), "a", f"l{second}") for second in range(20)], [(at(50), "a", "l50")]],
+        "r": [[(at(second), "b", f"r{second}") for second in (0, 45)], [(at(second), "a", f"late{second}") for second in range(20)]],
+    }
+    frames = [in_batches(spark, tmp_path / side, part) for side, part in parts.items()]
+    with pytest.raises(Exception, match="this batch would have a recall of 0"):
+        ran(joined(*frames, shards=2, lateness="0 seconds", min_recall=(0.5, "fail")), tmp_path)
+    out, seen = ran(joined(*frames, shards=2, lateness="0 seconds"), tmp_path)
+    assert out.count() == 0 and seen[-1]["total_lost_is_exact"] and seen[-1]["total_n_shed"] == 0
+    assert seen[-1]["lost"] == sum(abs(x - y) < 10 for x in range(20) for y in range(20))
+
+
 def test_a_warning_is_logged_below_min_recall_and_progress_shows_the_metrics(spark, tmp_path, caplog):
     frames, _ = two_streams(spark, tmp_path)
     frame = joined(*frames.values(), memory=20, shards=1, lateness="0 seconds", min_recall=0.99, name="small")
@@ -170,6 +184,7 @@ SHARES = {
         {"n_output": 50, "lost": 5, "sampled": 3.0, "variance": math.inf, "value_variance": math.inf, "reach": math.inf, "estimated": 1},
         {"value": 1.0, "value_reach": math.inf},
     ],
+    "too late": [{"n_output": 50, "lost": 2, "unknown": 30.0, "unknown_value": 4.5, "value": 9.0, "estimated": 1}, {"unknown": 2.0}],
 }
 
 
@@ -182,12 +197,12 @@ def test_metrics_are_those_of_all_shards_together(spark, shards):
     sums = {name: (max if name in LARGEST else sum)(shard.get(name, 0.0) for shard in shards) for name in BOTH}
     for prefix in ("", "total_"):
         for kind, made, *names in (
-            ("recall", sums["n_output"], "lost", "sampled", "variance", "reach"),
-            ("value_recall", sums["value"], "lost_value", "sampled_value", "value_variance", "value_reach"),
+            ("recall", sums["n_output"], "lost", "sampled", "variance", "reach", "unknown"),
+            ("value_recall", sums["value"], "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value"),
         ):
-            lost, sampled, variance, reach = (sums[name] for name in names)
+            lost, sampled, variance, reach, unknown = (sums[name] for name in names)
             low, high = limits(sampled, variance, reach)
-            for bound, less in (("", lost), ("_low", lost - sampled + high), ("_high", lost - sampled + low)):
+            for bound, less in (("", lost), ("_low", lost - sampled + high + unknown), ("_high", lost - sampled + low)):
                 share = made / (made + less) if made + less > 0 else 1.0
                 assert told[f"{prefix}{kind}{bound}"] == pytest.approx(share), (prefix, kind, bound)
             assert told[f"{prefix}{kind}_low"] <= told[f"{prefix}{kind}"] <= told[f"{prefix}{kind}_high"]

@@ -52,6 +52,7 @@ def test_emitted_and_settled_are_everything_over_a_restart_with_less_memory(spar
     assert owed == sum(later.values()) > 0 and sum(first.values()) > 0
     assert ps.debt(archive, checkpoint=checkpoint, spark=spark) == 0
     assert seen[-1]["total_n_shed"] > 0 and seen[-1]["total_n_late"] > 0
+    assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum((first + later).values())  # late rows are in the loss
 
 
 def test_in_order_the_debt_is_what_the_meter_counted(spark, tmp_path):

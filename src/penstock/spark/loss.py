@@ -18,6 +18,8 @@ class Loss:
     sampled_value: float = 0.0
     reach: float = 0.0
     value_reach: float = 0.0
+    unknown: float = 0.0  # the most that late rows may have missed beyond what is counted
+    unknown_value: float = 0.0
 
     def add(self, other: Loss) -> None:
         """Sum up."""

@@ -31,11 +31,13 @@ from penstock.core.value import USER
 from penstock.core.window import COUNTING, NEVER
 from penstock.spark.interval import Crowd, Reach
 from penstock.spark.loss import Loss, as_estimated
+from penstock.spark.past import Missed, Past
 from penstock.spark.sample import Units, draw, heaviest, most_met, most_per_key
 from penstock.spark.seen import Seen, Stays
 from penstock.spark.shadow import Shadow, adopt, dismiss, open_shadow
 
 _ROOM = 0.75  # of the budget that is filled after ghosts had to go
+_PAST = 1 << 15  # rows of the past that are kept, beside twice as many as are held
 
 
 class Meter:
@@ -59,6 +61,8 @@ class Meter:
         self.dearest = 0.0  # the largest importance of a ghost that was let go
         self.horizon, self.fresh = -LIMIT, 0  # when the batch began: the horizon, and the first row to come
         self.loss = Loss()  # of the last batch
+        self.past = Past(problem)
+        self.unkept = False  # nobody has kept the past so far
         self.total = Loss()
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
 
@@ -67,7 +71,10 @@ class Meter:
         self.idle = self.shadow is None and _may_shed(self.problem, engine, batch)
         if self.idle:
             self.begin(engine)
-        self.horizon, self.fresh = int((engine.seen - self.problem.lateness).min()), engine.totals.next_row
+        self.horizon, self.fresh = self._horizon_of(engine), engine.totals.next_row
+        if self.unkept:
+            self.unkept = False
+            self.past.forget_before(engine.totals.n_input, int(engine.seen.max()))
         if self.shadow is not None and (self.shadow.keep.outputs or self.q < 1.0):
             self.faint = np.setdiff1d(self.shadow.retained(), engine.retained(), assume_unique=True)
 
@@ -88,6 +95,22 @@ class Meter:
         Of what the engine played, the sheds must have been kept.
         """
         self.loss = Loss()
+        late = self.past.missed(batch, self.fresh, self.horizon, lambda: (self.shadow or engine).retained())
+        self.past.add(batch, self.fresh)
+        yield from self._by_shedding(batch, engine, before, played)
+        if len(late.outputs) or late.unknown.any():
+            self.loss.add(self._by_expiry(late))
+            yield late.outputs, np.ones(len(late.outputs))
+
+    def _by_expiry(self, late: Missed) -> Loss:
+        """What late rows have missed since their partners had expired."""
+        count, value = late.unknown.tolist()
+        loss = Loss(len(late.outputs), float(late.value.sum()), estimated=float(count > 0), unknown=count, unknown_value=value)
+        self.total.add(loss)
+        return loss
+
+    def _by_shedding(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> Iterator[tuple[Ints, Floats]]:
+        """What a shadow makes of the batch and the engine has not; then `loss` is that."""
         if self.idle and engine.totals.n_shed == before.n_shed:
             self.shadow = None  # it need not have begun
         shadow = self.shadow
@@ -113,14 +136,23 @@ class Meter:
         self.total.add(self.loss if not self.loss.estimated else self._of_the_life(self.loss))
 
     def advance(self, seen: Ints, engine: Engine) -> None:
-        """End a batch: the clocks of all shards; ghosts that do not fit are let go."""
-        shadow = self.shadow
-        if shadow is None:
-            return
+        """End a batch: the clocks of all shards; ghosts and rows of the past that do not fit are let go."""
+        if self.shadow is not None:
+            self._advance_shadow(self.shadow, seen, engine)
+        self.past.passed = max(self.past.passed, self._horizon_of(engine))
+        held = (self.shadow or engine).totals.retained
+        self.past.keep(min(self.ghosts - (held - engine.totals.retained), 2 * held + _PAST))
+
+    def _horizon_of(self, engine: Engine) -> int:
+        return int((engine.seen - self.problem.lateness).min())
+
+    def watched(self, engine: Engine) -> Ints:
+        """The rows that may still be in a lost output: in memory, ghosts, and the past."""
+        return np.union1d((self.shadow or engine).retained(), self.past.rows())
+
+    def _advance_shadow(self, shadow: Shadow, seen: Ints, engine: Engine) -> None:
         shadow.advance(seen)
-        clock = engine.seen
-        horizon = int((clock - self.problem.lateness).min())
-        if self.q < 1.0 and horizon >= self.blind_until:
+        if self.q < 1.0 and self._horizon_of(engine) >= self.blind_until:
             self.q, self.heavy, self.crowd, self.dearest = 1.0, self.heavy[:0], Crowd(), 0.0
             if not self.by_key:  # a key is in the sample or not for good
                 self.units, self.reach = Units(), Reach(largest=self.reach.largest)
@@ -283,11 +315,15 @@ class Meter:
         numbers = {"q": self.q, "heavy": self.heavy, "blind_until": self.blind_until, "total": vars(self.total).copy()}
         numbers |= {"unit": self.units.unit, "sums": self.units.sums, "dearest": self.dearest}
         numbers |= {"reach_ends": self.reach.ends, "reach_sums": self.reach.sums}
-        return numbers | {"crowd_ends": self.crowd.ends, "crowd_most": self.crowd.most}
+        numbers |= {"crowd_ends": self.crowd.ends, "crowd_most": self.crowd.most}
+        return numbers | {f"past_{name}": column for name, column in self.past.snapshot().items()}
 
     def _take(self, state: dict[str, Any]) -> None:
         self.q, self.heavy, self.blind_until = float(state["q"]), state["heavy"], int(state["blind_until"])
         self.units = Units(state["unit"], state["sums"])
+        self.unkept = "past_passed" not in state
+        if not self.unkept:
+            self.past.restore({name.removeprefix("past_"): column for name, column in state.items() if name.startswith("past_")})
         total = {name: float(value) for name, value in state["total"].items()}
         self.total = Loss(**total if "reach" in total else as_estimated(total))
         largest = np.array([self.total.reach, self.total.value_reach])

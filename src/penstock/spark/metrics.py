@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from pyspark.sql import Column
@@ -10,10 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.spark.blocks import CELL
 from penstock.spark.interval import Z
+from penstock.spark.loss import Loss
 
 COUNTS = "counts"
 COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_ahead", "n_null")
-LOSSES = ("lost", "lost_value", "variance", "value_variance", "estimated", "sampled", "sampled_value", "reach", "value_reach")
+LOSSES = tuple(field.name for field in fields(Loss))
 BOTH = (*COUNTED, *LOSSES)
 HELD = ("retained_rows", "retained_ahead", "retained_bytes")
 MIN_RECALL = "min_recall"
@@ -44,8 +46,8 @@ def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     own = {name: count[prefix + name] for name in BOTH}
     nothing = F.lit(None if prefix else 0.0)  # of a batch that no shard saw, such as one that only moves a watermark on
     total = {name: F.coalesce(F.sum(column), nothing) for name, column in own.items()}
-    recall = _shares(*(own[name] for name in ("n_output", "lost", "sampled", "variance", "reach")), known=not prefix)
-    values = (own[name] for name in ("value", "lost_value", "sampled_value", "value_variance", "value_reach"))
+    recall = _shares(*(own[name] for name in ("n_output", "lost", "sampled", "variance", "reach", "unknown")), known=not prefix)
+    values = (own[name] for name in ("value", "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value"))
     value_recall = _shares(*values, known=not prefix)
     return {
         **{name: total[name].cast("bigint") for name in COUNTED if name != "value"},
@@ -58,13 +60,15 @@ def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     }
 
 
-def _shares(made: Column, lost: Column, sampled: Column, variance: Column, reach: Column, *, known: bool) -> dict[str, Column]:
+def _shares(
+    made: Column, lost: Column, sampled: Column, variance: Column, reach: Column, unknown: Column, *, known: bool
+) -> dict[str, Column]:
     """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make, which is `known` or told
     by a shard.
     """
     some, every, guess = F.sum(made), F.sum(made + lost), F.sum(sampled)
     low, high = _limits(guess, F.sum(variance), F.max(reach))
-    bounds = {"": every, "_low": every - guess + high, "_high": every - guess + low}
+    bounds = {"": every, "_low": every - guess + high + F.sum(unknown), "_high": every - guess + low}
     all_of_it = F.lit(1.0) if known else F.when(some.isNotNull(), 1.0)
     return {bound: F.coalesce(F.try_divide(some, of), all_of_it) for bound, of in bounds.items()}
 

@@ -147,7 +147,9 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
     states = [_engine_state(shard.engine) for shard in old]
     shadows = [None if shard.meter.shadow is None else _engine_state(shard.meter.shadow) for shard in old]
     both = [(of, state) for of, pair in enumerate(zip(states, shadows, strict=True)) for state in pair if state is not None]
-    known = np.unique(np.concatenate([renumber(of, state["memory.key"]) for of, state in both]))
+    keys = [renumber(of, state["memory.key"]) for of, state in both]
+    keys += [renumber(of, part["key"]) for of, one in enumerate(old) for part in one.meter.past.parts]
+    known = np.unique(np.concatenate(keys))
     known = known[known >= 0]
     place = dict(zip(known.tolist(), places(book.columns(known, types)).tolist(), strict=True))
 
@@ -167,13 +169,14 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
             assert shard.meter.shadow is not None
             shard.meter.shadow.restore(_joined(pairs, shard.meter.shadow, number, mine, renumber, counts=False))
         _divide_meter([one.meter for one in old], shard.meter, number, renumber)
+        _divide_past([one.meter for one in old], shard.meter, number, mine, renumber)
         if number == 0:
             shard.trimmed = np.concatenate([one.trimmed for one in old])
         shard.reserve(shard.aside.used(shard.problem.budget))
         shard.trim()
         for kind in ("payload", "judged"):
-            holder = shard.engine if kind == "payload" else shard.meter.shadow or shard.engine
-            setattr(shard, kind, _blocks([getattr(one, kind) for one in old], holder.retained()))
+            kept = shard.engine.retained() if kind == "payload" else shard.meter.watched(shard.engine)
+            setattr(shard, kind, _blocks([getattr(one, kind) for one in old], kept))
         shard.n_null = sum(one.n_null for one in old) if number == 0 else 0
         shard.attempts = sorted({attempt for one in old for attempt in one.attempts})
         out.append(shard)
@@ -298,6 +301,19 @@ def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) 
     if number == 0:
         for one in old:
             new.total.add(one.total)
+
+
+def _divide_past(old: Sequence[Meter], new: Meter, number: int, mine: Any, renumber: Any) -> None:
+    """Rows that came in different shards at the same time follow each other by their numbers, which says enough: all have been played."""
+    pasts = [one.past for one in old]
+    for of, past in enumerate(pasts):
+        for part in past.parts:
+            here = mine(number, of, part["key"])
+            own = {name: column[here] for name, column in part.items()} | {"key": renumber(of, part["key"][here])}
+            new.past.parts += [own] if here.any() else []
+    new.past.passed, new.past.forgotten = max(past.passed for past in pasts), max(past.forgotten for past in pasts)
+    new.past.stretches = np.concatenate([past.stretches for past in pasts])
+    new.unkept = any(one.unkept for one in old)
 
 
 def _blocks(old: Sequence[Payload], retained: Ints) -> Payload:

@@ -176,10 +176,9 @@ class Shard:
         return int(budget.at(int(self.engine.seen.max())).sum() / _LIVE) - OVERHEAD * self.engine.totals.retained
 
     def _unwatched(self) -> Ints:
-        """The rows that are neither in memory nor ghosts."""
+        """The rows that no lost output can have in it any more."""
         held = [block.rows for block in (*self.judged.blocks.values(), *self.judged.new)]
-        watched = (self.meter.shadow or self.engine).retained()
-        return np.setdiff1d(np.concatenate([np.empty(0, np.int64), *held]), watched, assume_unique=True)
+        return np.setdiff1d(np.concatenate([np.empty(0, np.int64), *held]), self.meter.watched(self.engine), assume_unique=True)
 
     def replay(self, batch: Batch, clocks: Ints) -> None:
         """Go through a batch again for what it leaves behind; payload is not touched."""
@@ -336,9 +335,11 @@ class Shard:
         known = [self.engine.tuples()["key"], *(np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1"))]
         if self.meter.shadow is not None:
             known.append(self.meter.shadow.tuples()["key"])
+        known += [part["key"] for part in self.meter.past.parts]
         if self.problem.predicate.name == LINKS:
             engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
             known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
+            known += [numbers_in(part["values"]) for part in self.meter.past.parts]
             known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
         return np.concatenate(known)
 

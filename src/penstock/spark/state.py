@@ -40,6 +40,7 @@ HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_
 CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
 _CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
+_PAST = 25  # bytes of a row of the past in a snapshot, about
 _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
@@ -167,7 +168,7 @@ class Vault:
         shard.aside.restore(found[FACTS].get(0), found[ROWS])
         shard.reserve(shard.aside.used(shard.problem.budget))
         shard.payload.restore(found["block"], shard.engine.retained())
-        shard.judged.restore(found["judged"], (shard.meter.shadow or shard.engine).retained())
+        shard.judged.restore(found["judged"], shard.meter.watched(shard.engine))
         return shard
 
     def save(self, shard: Shard, result: Result, clocks: Ints, nearby: Path | None) -> None:
@@ -178,7 +179,7 @@ class Vault:
             for number, cell in changes.items():
                 self._put(kind, number, cell)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
-        room = min(_CHUNK, max(_LEAST, _TUPLE * held) - log_bytes)
+        room = min(_CHUNK, max(_LEAST, _TUPLE * held + _PAST * len(shard.meter.past)) - log_bytes)
         alike = isinstance(shard.engine, FastEngine) and (head is None or _without_attempts(head[1]) == settings(shard.plan))
         entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
         if entry and len(entry) <= room:
