@@ -96,6 +96,8 @@ WRONG = {
     "name": ({"sources.a b": {"kind": "rate"}, "streams.v.source": "a b"}, 'sources must have names of letters, digits and _, got "a b"'),
     "one stream": ({"streams": {"v": GOOD["streams"]["v"]}}, "streams must be at least two tables [streams.NAME], got only v"),
     "memory": ({"join.memory": "lots"}, 'join.memory must be a positive number of rows, a size such as "512 MB", or a table'),
+    "overhead": ({"join.overhead": 256}, 'join.overhead must be a size such as "256 MB", got 256'),
+    "overhead of bytes": ({"join.memory": "1 MB", "join.overhead": "2 MB"}, "join.overhead is a part of a memory in bytes and must be at"),
     "memory of a stranger": ({"join.memory": {"v": 5, "x": 5}}, "join.memory must"),
     "policy": ({"join.policy": "porb"}, "did you mean 'prob'?"),
     "stats": ({"join.stats": "whole"}, "join.stats must be one of window, decayed, sketch, got 'whole'"),

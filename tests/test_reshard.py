@@ -117,7 +117,7 @@ def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after
         assert sum(shard.engine.totals.n_output for shard in shards) == len(made)
         assert sum(shard.meter.total.lost for shard in shards) == sum(whole.values()) - len(made)
         assert sum(shard.engine.totals.n_input for shard in shards) == sum(table.num_rows for tables in all_batches for table in tables)
-        assert (memory == 24) == (len(made) < sum(whole.values()))
+        assert len(made) < sum(whole.values()) and (memory == 24) == any(shard.engine.totals.n_shed for shard in shards)  # some were late
         assert max(len(shard.engine.retained()) for shard in shards) <= memory // after
 
 

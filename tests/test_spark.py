@@ -231,10 +231,12 @@ REFUSED = {
     "memory per shard": (refused(memory=3, shards=4), "at least one row per shard"),
     "bytes per shard": (
         refused(memory="10 B", shards=2),
-        "one row per shard .2; a row takes 64 bytes and its own, .* got '10 B'",
+        "one row per shard .2; a row takes 256 bytes and its own, .* got '10 B'",
     ),
     "options": (refused(options={"seed": 1}), "join's option must be one of .* got 'options'"),
     "more keys in one": (more_keys, "keys must have as many columns in all streams, got: a has k; b has k, v"),
+    "overhead": (refused(overhead=256), 'overhead must be a size such as "256 MB", got 256'),
+    "overhead of bytes": (refused(memory="1 MB", overhead="2 MB"), "overhead is a part of a memory in bytes and must be at most half"),
     "memory in the middle": (refused(memory="12 parsecs"), "memory must be"),
     "shards": (refused(shards=0), "shards must be a whole number >= 1"),
     "an option": (refused(sharps=2), "did you mean"),

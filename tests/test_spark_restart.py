@@ -173,6 +173,8 @@ def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, mem
         held["bytes"] += sum(block.table.nbytes for block in shard.payload.blocks.values())
     assert held["rows"] == held["alive"] == seen[-1]["retained_rows"] > 0
     assert held["rows"] <= (30 if memory == 30 else 31 if memory == 31 else 10**6)
+    parts = [seen[-1][name] for name in ("statistics_bytes", "ghost_bytes", "index_bytes")]
+    assert min(parts) > 0 and seen[-1]["overhead_bytes"] == sum(parts) and not seen[-1]["statistics_is_sketch"]
     if memory == "12 KB":
         assert held["bytes"] <= 12_000 and seen[-1]["retained_bytes"] <= 12_000 and seen[-1]["n_shed"] > 0
 

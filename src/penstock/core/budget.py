@@ -97,6 +97,21 @@ def _steps(spec: Any) -> list[tuple[int, tuple[int, bool]]]:
     return [(0, _amount(spec, "memory"))]
 
 
+def read_size(value: Any, name: str) -> int:
+    """A size such as "256 MB", in bytes.
+
+    >>> read_size("2 KB", "overhead")
+    2000
+    """
+    try:
+        amount, in_bytes = _amount(value, name)
+    except PenstockError:
+        in_bytes = False
+    if not in_bytes:
+        raise PenstockError(f'{name} must be a size such as "256 MB", got {value!r}')
+    return amount
+
+
 def _amount(value: Any, name: str) -> tuple[int, bool]:
     """The number and whether it is in bytes."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?b)?\s*", str(value).lower())

@@ -96,6 +96,14 @@ class Policy(Protocol):
 class Statistics(Protocol):
     """Where probabilities come from."""
 
+    @property
+    def n_bytes(self) -> int:
+        """What the state takes."""
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether keys share the cells of a sketch."""
+
     def age(self, batch: Batch, begin: int) -> int:
         """Before row `begin`: bring rates into the units of its time; by how many half-lives they have aged."""
 
@@ -216,6 +224,13 @@ class Engine(Protocol):
     @property
     def held(self) -> Ints:
         """The tuples in memory, by stream."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What the engine's arrays take."""
+
+    def keys(self) -> Ints:
+        """The keys of the tuples in memory, each at least once."""
 
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""

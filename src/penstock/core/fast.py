@@ -30,6 +30,7 @@ from penstock.core.window import DEAD, NEVER, expiries
 
 _FEW = 1024  # bands
 TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
+_SMALL = 1 << 16  # slots or classes
 _LOG = 1 << 20  # rows for which logs have room from the start
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
@@ -90,6 +91,16 @@ class FastEngine:
         own = len(arrays["slots"]) * 25 + len(arrays["groups"]) * 8
         own += sum(len(arrays[name]) * 8 for name in ("ranks", "weights") if len(arrays[name]) > 1)
         return sum(array.nbytes for array in arrays.values()) - own
+
+    @property
+    def n_bytes(self) -> int:
+        """What all arrays take."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def keys(self) -> Ints:
+        """The keys of the tuples in memory, each at least once."""
+        groups = self.arrays["groups"]
+        return groups["key"][groups["members"] > 0]
 
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
@@ -275,21 +286,28 @@ class FastEngine:
         return columns, stop
 
     def _make_room(self, arrivals: int, *, straggling: bool) -> None:
-        """Move into larger arrays: twice as large, but not beyond what the budget can ever need."""
+        """Move into larger arrays: by half or a quarter, but not beyond what the budget can ever need."""
         memory, arrays, budget = self.memory, self.arrays, self.problem.budget
         sizes = {"slots": len(arrays["slots"]), "groups": len(arrays["groups"]), "fresh": len(arrays["fresh"])}
         old = dict(sizes)
         needed = int(memory.live) + arrivals
         if sizes["slots"] < needed:
-            limit = needed if budget.in_bytes else budget.most + arrivals
-            sizes["slots"] = max(needed, min(2 * sizes["slots"], limit))
+            limit = needed * 5 // 4 if budget.in_bytes else budget.most + arrivals
+            sizes["slots"] = max(needed, min(_grown(sizes["slots"]), limit))
         needed = int(memory.live_groups) + arrivals
         if sizes["groups"] < needed:
-            sizes["groups"] = max(needed, min(sizes["groups"] * 3 // 2, (sizes["groups"] + sizes["slots"]) // 2))
+            sizes["groups"] = max(needed, min(_grown(sizes["groups"]), max(sizes["slots"], sizes["groups"])))
         sizes["fresh"] = max(sizes["fresh"], arrivals)
         if sizes != old or straggling != bool(memory.straggling):
             state = as_columns(memory, arrays)
+            self.arrays, self.memory = {}, None  # the old arrays need not be there beside the new ones
+            del memory, arrays
             self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling)
+
+
+def _grown(size: int) -> int:
+    """The next size of an array: large ones grow by less, since what is not used is memory too."""
+    return 2 * size if size < _SMALL else size * 5 // 4
 
 
 def _plain(array: Any) -> Any:

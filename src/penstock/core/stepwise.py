@@ -47,6 +47,15 @@ class StepwiseEngine:
         """The tuples in memory, by stream."""
         return np.bincount(self.tuples()["stream"].astype(np.int64), minlength=self.problem.n_streams)
 
+    @property
+    def n_bytes(self) -> int:
+        """What the columns of the memory take."""
+        return 0 if self.memory is None else sum(column.nbytes for column in self.memory.values())
+
+    def keys(self) -> Ints:
+        """The keys of the tuples in memory."""
+        return np.empty(0, np.int64) if self.memory is None else self.memory["key"]
+
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
         self.totals = replace(self.totals, next_row=row)

@@ -257,6 +257,7 @@ JOIN: Mapping[str, Key] = {
     "max_output_per_batch": Key(whole(1, "a number of rows")),
     "ghosts": Key(whole(1, "a number of rows")),
     "ahead": Key(_ahead),
+    "overhead": Key(that('a size such as "256 MB"', _size)),
     "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
     "trust": Key(yes_or_no),
     "seed": Key(whole(0)),

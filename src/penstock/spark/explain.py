@@ -54,7 +54,8 @@ def explain(
         f"policy     {_policy(made)}",
         f"statistics {_statistics(made)}",
         f"columns    {'; '.join(_columns(streams, made))}",
-        f"lost       counted, up to {made.plan.ghosts * made.route.shards:,} ghosts; beyond that estimated",
+        f"overhead   {_overhead(made)}",
+        f"lost       counted, up to {made.shard.meter.ghosts * made.route.shards:,} ghosts; beyond that estimated",
     ]
     if made.plan.max_output is not None:
         lines.append(f"limit      a batch in which all shards make more than {made.plan.max_output:,} outputs fails")
@@ -104,6 +105,13 @@ def _memory(made: Made) -> str:
     own = " + ".join(f"{int(cap):,}" for cap in budget.caps[0])
     copies = ", copies counted" if made.route.replicates else ""
     return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies})"
+
+
+def _overhead(made: Made) -> str:
+    plan, shard = made.plan, made.shard
+    assert plan.overhead is not None
+    counted = f"statistics {shard.room:,} bytes, then a sketch; " if shard.room else ""
+    return f"{plan.overhead:,} bytes per shard: {counted}ghosts {plan.overhead - shard.room:,} bytes"
 
 
 def _engine(made: Made) -> str:

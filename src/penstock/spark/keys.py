@@ -1,7 +1,10 @@
 """Key columns of any type -> one whole number per row, equal exactly where Spark calls the keys equal.
 
 No hash decides equality: it only says which shard a row goes to, so a collision of hashes cannot join what does not match. Whole
-numbers stand for themselves; whatever else is a key gets the next odd number, and loses it when nothing refers to it any more.
+numbers stand for themselves; whatever else is a key gets an odd number, and loses it when nothing refers to it any more.
+
+In a *lasting* book that number comes from the bytes of the key, and the key has the same when it comes back: counts by number then need
+no names. Two names whose hashes are the same still get different numbers while both are known.
 """
 
 from __future__ import annotations
@@ -14,10 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.compiled import kernel
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 
 _DIRECT = 1 << 61
+LASTING = 1 << 60
+"""From here on, odd numbers come from the bytes of a key."""
+_PRIME = (1 << 31) - 1
+_FACTORS = (1_583_458_089, 784_588_716)  # primitive enough: a polynomial of the bytes by each, modulo the prime
 _FEW = 1024
 NOBODY = -1
 """The number of a key with a null in it, which matches nothing."""
@@ -31,11 +39,16 @@ class KeyBook:
     [1, -1, 3, 1]
     >>> book.numbers([pa.array([7, -7, 7])]).tolist()
     [14, 5, 14]
+    >>> book = KeyBook(lasting=True)
+    >>> first = book.numbers([pa.array(["a", "b"])]).tolist()
+    >>> book.prune(np.array(first[1:])), book.numbers([pa.array(["b", "a"])]).tolist() == first[::-1]
+    (None, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, lasting: bool = False) -> None:
+        self.lasting = lasting
         self.names = pa.array([], pa.large_binary())
-        self.number = np.empty(0, dtype=np.int64)  # of each name, rising
+        self.number = np.empty(0, dtype=np.int64)  # of each name
         self.next = 1
         self.calm = _FEW  # names up to which nobody looks for those without use
 
@@ -87,15 +100,60 @@ class KeyBook:
 
     def look_up(self, names: pa.Array) -> Ints:
         """The numbers of these names, all different; new ones are entered."""
-        at = pc.index_in(names, value_set=self.names)
-        unknown = np.asarray(at.is_null())
+        at = self._find(names) if self.lasting else _index_in(names, self.names)
+        unknown = at < 0
         out = np.empty(len(names), dtype=np.int64)
-        out[~unknown] = self.number[np.asarray(at.drop_null())]
+        out[~unknown] = self.number[at[~unknown]]
         if unknown.any():
-            new = self.next + 2 * np.arange(np.count_nonzero(unknown))
+            names = names.filter(pa.array(unknown))
+            new = self._lasting(names) if self.lasting else self.next + 2 * np.arange(len(names))
             out[unknown] = new
-            self._append(names.filter(pa.array(unknown)), new)
+            self._append(names, new)
         return out
+
+    def _find(self, names: pa.Array) -> Ints:
+        """Where these names are, -1 for those that are not there: by their hashes, and those that have other numbers among their like."""
+        wanted, found = hashed(names), np.full(len(names), NOBODY)
+        if not len(self.number) or not len(names):
+            return found
+        order = np.argsort(self.number)
+        at = order[np.minimum(np.searchsorted(self.number, wanted, sorter=order), len(order) - 1)]
+        alike = np.flatnonzero(self.number[at] == wanted)
+        same = np.asarray(pc.equal(names.take(pa.array(alike)), self.names.take(pa.array(at[alike]))))
+        found[alike[same]] = at[alike[same]]
+        strays = np.flatnonzero(self.number != hashed(self.names))  # from an older state, or with the hash of another
+        rest = np.flatnonzero(found < 0)
+        if len(strays) and len(rest):
+            place = _index_in(names.take(pa.array(rest)), self.names.take(pa.array(strays)))
+            found[rest] = np.where(place < 0, NOBODY, strays[place])
+        return found
+
+    def _lasting(self, names: pa.Array) -> Ints:
+        """Numbers for new names, from their bytes; of those that would share one, all but the first get the next that is free."""
+        new = hashed(names)
+        _, first = np.unique(new, return_index=True)
+        free = np.zeros(len(new), dtype=bool)
+        free[first] = ~np.isin(new[first], self.number)
+        if not free.all():
+            taken = {*self.number.tolist(), *new[free].tolist()}
+            for at in np.flatnonzero(~free):
+                while int(new[at]) in taken:
+                    new[at] = LASTING + (new[at] + 2 - LASTING) % LASTING
+                taken.add(int(new[at]))
+        return new
+
+    @property
+    def n_bytes(self) -> int:
+        """What names and numbers take."""
+        return self.name_bytes + 16 * len(self.number)
+
+    @property
+    def name_bytes(self) -> int:
+        """The bytes of all names."""
+        if not len(self.names):
+            return 0
+        ends = np.frombuffer(self.names.buffers()[1], np.int64)[self.names.offset :][: len(self.names) + 1]
+        return int(ends[-1] - ends[0])
 
     def columns(self, numbers: Ints, types: Sequence[pa.DataType]) -> list[pa.Array]:
         """The key columns of these numbers, all known and none null: the way back from `numbers`.
@@ -107,7 +165,7 @@ class KeyBook:
         if any(pa.types.is_nested(kind) for kind in types):
             raise PenstockError(f"keys that are arrays or structs cannot be read back from a state, got {', '.join(map(str, types))}")
         odd = numbers % 2 == 1
-        names = self.names.take(pa.array(np.searchsorted(self.number, numbers[odd]))).to_pylist()
+        names = self.names.take(pa.array(self.places(numbers[odd]))).to_pylist()
         if len(types) > 1:
             parts = [_split(name) for name in names]
             return [_from_bytes([part[at] for part in parts], kind) for at, kind in enumerate(types)]
@@ -116,6 +174,11 @@ class KeyBook:
         values = numbers // 2
         values[odd] = [int.from_bytes(name, sys.byteorder, signed=True) for name in names]
         return [_from_whole(values, types[0])]
+
+    def places(self, numbers: Ints) -> Ints:
+        """Where the names of these numbers are, all known."""
+        order = np.argsort(self.number, kind="stable")
+        return order[np.searchsorted(self.number, numbers, sorter=order)]
 
     def enter(self, names: pa.Array, numbers: Ints) -> None:
         """Take over names and their numbers from a state; of a name that is there already, the newer number counts.
@@ -136,12 +199,12 @@ class KeyBook:
     def _append(self, names: pa.Array, numbers: Ints) -> None:
         self.names = pa.concat_arrays([self.names, names])
         self.number = np.concatenate([self.number, numbers])
-        self.next = int(numbers[-1]) + 2
+        if not self.lasting:
+            self.next = int(numbers[-1]) + 2
 
-    def since(self, number: int) -> tuple[pa.Array, Ints]:
-        """The names that were entered from this number on."""
-        at = int(np.searchsorted(self.number, number))
-        return self.names.slice(at), self.number[at:]
+    def since(self, place: int) -> tuple[pa.Array, Ints]:
+        """The names that were entered from this place on."""
+        return self.names.slice(place), self.number[place:]
 
     @property
     def is_crowded(self) -> bool:
@@ -152,7 +215,36 @@ class KeyBook:
         """Forget the names whose numbers nothing refers to."""
         alive = np.isin(self.number, used)
         self.names, self.number = self.names.filter(pa.array(alive)), self.number[alive]
-        self.calm = _FEW + 2 * len(self.number)
+        self.calm = _FEW + len(self.number) * 5 // 4
+
+
+def _index_in(names: pa.Array, known: pa.Array) -> Ints:
+    """Where names are among those known, -1 for those that are not."""
+    return np.asarray(pc.index_in(names, value_set=known).fill_null(NOBODY)).astype(np.int64)
+
+
+def hashed(names: pa.Array) -> Ints:
+    """An odd number from LASTING on for each name, the same for the same bytes.
+
+    >>> hashed(pa.array([b"a", b"b", b"a"], pa.large_binary())).tolist()
+    [1700225227630280565, 1700225229240893303, 1700225227630280565]
+    """
+    out = np.empty(len(names), dtype=np.int64)
+    if len(names):
+        _, ends, text = names.buffers()
+        begins = np.frombuffer(ends, np.int64)[names.offset :][: len(names) + 1]
+        _hash(begins, np.frombuffer(text or b"", np.uint8), out)
+    return out
+
+
+@kernel
+def _hash(begins: Ints, text: Any, out: Ints) -> None:
+    for name in range(len(out)):
+        one = two = begins[name + 1] - begins[name] + 1
+        for at in range(begins[name], begins[name + 1]):
+            one = (one * _FACTORS[0] + int(text[at]) + 1) % _PRIME
+            two = (two * _FACTORS[1] + int(text[at]) + 1) % _PRIME
+        out[name] = LASTING + 2 * ((one << 28) ^ two) + 1
 
 
 def packed_names(names: pa.Array) -> Any:

@@ -18,12 +18,14 @@ COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_a
 LOSSES = tuple(field.name for field in fields(Loss))
 BOTH = (*COUNTED, *LOSSES)
 HELD = ("retained_rows", "retained_ahead", "retained_bytes")
+OVERHEADS = ("overhead_statistics", "overhead_ghosts", "overhead_index", "overhead_sketched")
+"""Bytes beside the payload, and 1 where statistics have become a sketch."""
 MIN_RECALL = "min_recall"
 
 
 def counted(streams: int) -> tuple[str, ...]:
     """What a shard counts: in a batch, in its life (`total_`), and what it holds at the end of the batch."""
-    held = (*(f"held_{number}" for number in range(streams)), *HELD)
+    held = (*(f"held_{number}" for number in range(streams)), *HELD, *OVERHEADS)
     return (*BOTH, *(f"total_{name}" for name in BOTH), *held)
 
 
@@ -36,6 +38,10 @@ def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
     out = {prefix + name: column for prefix in ("", "total_") for name, column in _of(prefix, count).items()}
     out |= {name: F.sum(count[name]).cast("bigint") for name in HELD}
+    statistics, ghosts, index, sketched = (count[name] for name in OVERHEADS)
+    out["overhead_bytes"] = F.sum(statistics + ghosts + index).cast("bigint")
+    out |= {"statistics_bytes": F.sum(statistics).cast("bigint"), "statistics_is_sketch": F.max(sketched) > 0}
+    out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
     out |= {} if least is None else {MIN_RECALL: F.max(F.lit(least))}
     out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
     return [column.alias(name) for name, column in out.items()]

@@ -62,6 +62,7 @@ def join(
     max_output_per_batch: int | None = None,
     ghosts: int = GHOSTS,
     ahead: Any = "auto",
+    overhead: Any = None,
     how: str = "inner",
     name: str = "penstock",
     trust: bool = False,
@@ -88,6 +89,8 @@ def join(
     * `ahead`: a row that is further ahead than other rows or the batch's own timestamp support waits until they do, and is counted as
       `n_ahead`: "1 hour"; ("1 hour", "drop") drops it; None switches that off. By default 2 days, or twice the longest window and lateness
       where that is more. In a batch query rows come in order, and none waits.
+    * `overhead`: a size such as "256 MB" for all shards together: what statistics and ghosts may take. Beyond that statistics become a
+      sketch, and ghosts are sampled. By default "512 MB"; of a memory in bytes it is a part, a quarter by default.
     * `name`: of the metrics in `observedMetrics`; two joins in one query need two names.
     * `trust`: a checkpoint of release 0.1.0 may be read even where its state is a pickle, which can run code (docs/trust.md).
     """

@@ -59,6 +59,11 @@ class Past:
     def __len__(self) -> int:
         return sum(len(part["row"]) for part in self.parts)
 
+    @property
+    def n_bytes(self) -> int:
+        """What they take."""
+        return sum(column.nbytes for part in self.parts for column in part.values()) + self.stretches.nbytes
+
     def add(self, batch: Batch, first_row: int) -> None:
         """Take in the rows of a batch that has been played."""
         if not self.wanted or not len(batch):

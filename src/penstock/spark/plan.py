@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.ahead import Limit
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
+from penstock.spark.overhead import PLACE
 
 NAME = "[A-Za-z0-9_.-]+"
 """What the name of a join is made of: metrics, folders and files bear it."""
@@ -31,6 +32,7 @@ class Plan:
     name: str = "penstock"
     shards: tuple[int, ...] = (0,)  # their ids
     ghosts: int = 1_000_000  # of one shard
+    overhead: int | None = None  # bytes of one shard for statistics and ghosts; None, as in older states: without a bound
     condition: str | None = None
     judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
     archive: str | None = None
@@ -60,12 +62,15 @@ def check_width(predicate: Predicate, columns: Sequence[str]) -> None:
 def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
     """The memory of one of so many shards, each with an equal part.
 
-    >>> part_of("1 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
-    ('333 b', {'l': 2, 'r': 4})
+    >>> part_of("3 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
+    ('1000 b', {'l': 2, 'r': 4})
     """
     budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards * (2 * OVERHEAD if budget.in_bytes else 1):
-        weight = f"; a row takes {OVERHEAD} bytes and its own, and a quarter is for dead payload" if budget.in_bytes else ""
+    if int(budget.caps.min()) < shards * (2 * PLACE if budget.in_bytes else 1):
+        rest = (
+            f"; a row takes {PLACE} bytes and its own, a quarter is for statistics and ghosts, and a quarter of the rest for dead payload"
+        )
+        weight = rest if budget.in_bytes else ""
         raise PenstockError(f"memory must hold at least one row per shard ({shards}{weight}), got {memory!r}")
     caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
     if len(caps) == 1 and len(caps[0]) > 1:

@@ -33,6 +33,7 @@ from penstock.spark.ids import shard_count, shard_ids
 from penstock.spark.inputs import Stream, prepared
 from penstock.spark.ledger import FUNCTION, LedgerPlan
 from penstock.spark.links import Comparison, compare
+from penstock.spark.overhead import overhead_of
 from penstock.spark.plan import Plan, part_of
 from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Shard
@@ -81,6 +82,7 @@ def plan_join(
     max_output_per_batch: int | None,
     ghosts: int,
     ahead: Any,
+    overhead: Any,
     how: str,
     name: str,
     trust: bool = False,
@@ -132,6 +134,7 @@ def plan_join(
         name=name_of(name),
         shards=tuple(int(i) for i in shard_ids(route.shards)),
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
+        overhead=overhead_of(overhead, memory, names, allocation, route.shards),
         condition=condition,
         judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
         archive=place,

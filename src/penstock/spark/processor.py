@@ -171,7 +171,7 @@ def _last(table: pa.Table | None, time: str) -> int:
 
 def _summed(name: str, before: float, now: float) -> float:
     """The counts of a query from those of its slices: what is counted adds up, what is a total or held is the last."""
-    return now if name.startswith(("total_", "held_", "retained_")) else before + now
+    return now if name.startswith(("total_", "held_", "retained_", "overhead_")) else before + now
 
 
 def _handed_on(pieces: Generator[pa.Table, None, Result]) -> Generator[pd.DataFrame, None, Result]:

@@ -24,6 +24,7 @@ from penstock.core.problem import Problem
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
+from penstock.spark.overhead import overhead_of
 from penstock.spark.places import mixed
 from penstock.spark.plan import check_width, part_of
 from penstock.spark.store import folder_of, local_path
@@ -32,7 +33,19 @@ from penstock.spark.words import unsteady
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
-ON_SPARK_ALONE = ("on", "shards", "condition", "archive", "min_recall", "max_output_per_batch", "ghosts", "ahead", "name", "trust")
+ON_SPARK_ALONE = (
+    "on",
+    "shards",
+    "condition",
+    "archive",
+    "min_recall",
+    "max_output_per_batch",
+    "ghosts",
+    "overhead",
+    "ahead",
+    "name",
+    "trust",
+)
 """Keys of [join] that the engine does not know."""
 _ABOUT = {"stream of the predicate": "predicate", "window rows_per_key": "predicate", "switch ": "switches"}
 NOT_FOR_GENERATE = ("kind", "ticks", "tick", "start", "ticks_per_batch", "rows_per_second")
@@ -300,6 +313,9 @@ def _engine(recipe: Recipe) -> list[str]:
         check_shards(windows, recipe.join.get("shards"))
         if recipe.join.get("shards") is not None:
             part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
+        overhead_of(
+            recipe.join.get("overhead"), recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", 1
+        )
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())

@@ -40,6 +40,7 @@ from penstock.spark.rewrite import StateRows, rewrite_state
 from penstock.spark.sample import Units
 from penstock.spark.shard import SPAN, Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
+from penstock.statistics.bounded import folded
 
 _SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "attempts", "made", "value", "importance_seen")
 _TUPLE = tuple(
@@ -89,7 +90,9 @@ def _divisible(made_with: dict[str, Any], plan: Plan) -> bool:
 
 def _planned(plan: Plan, ids: Ints) -> Plan:
     ghosts = max(1, plan.ghosts * len(plan.shards) // len(ids))
-    return replace(plan, shards=tuple(int(number) for number in ids), options=_split_anew(plan, len(ids)), ghosts=ghosts)
+    overhead = None if plan.overhead is None else max(1, plan.overhead * len(plan.shards) // len(ids))
+    shards = tuple(int(number) for number in ids)
+    return replace(plan, shards=shards, options=_split_anew(plan, len(ids)), ghosts=ghosts, overhead=overhead)
 
 
 def _split_anew(plan: Plan, count: int) -> dict[str, Any]:
@@ -185,15 +188,19 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
 
 def _one_book(books: Sequence[KeyBook]) -> tuple[KeyBook, Any]:
     """All names in one book, and how the numbers of each old one read in it."""
-    book, maps = KeyBook(), []
+    book, maps = KeyBook(lasting=books[0].lasting), []
     for one in books:
-        maps.append((one.number, book.look_up(one.names)))
+        order = np.argsort(one.number)
+        maps.append((one.number[order], book.look_up(one.names)[order]))
 
     def renumber(of: int, key: Ints) -> Ints:
         numbers, new = maps[of]
-        odd = (key >= 0) & (key % 2 == 1)
+        odd = np.flatnonzero((key >= 0) & (key % 2 == 1))
         out = key.copy()
-        out[odd] = new[np.searchsorted(numbers, key[odd])]
+        if len(numbers):
+            at = np.minimum(np.searchsorted(numbers, key[odd]), len(numbers) - 1)
+            named = numbers[at] == key[odd]  # others are counted without a name, by a number that is the same in all books
+            out[odd[named]] = new[at[named]]
         return out
 
     return book, renumber
@@ -279,12 +286,20 @@ def _clock(state: dict[str, Any]) -> float:
 
 
 def _statistics(states: Sequence[dict[str, Any]], clocks: list[float], latest: float, renumber: Any) -> dict[str, Any]:
-    """The counts of all keys, in the units of one clock."""
-    if "statistics.key" not in states[0]:
-        return {name: value for name, value in states[0].items() if name.startswith("statistics.")}
-    keys = np.concatenate([renumber(of, state["statistics.key"]) for of, state in enumerate(states)])
-    sums: Floats = np.concatenate([state["statistics.sums"] * 2.0 ** (clocks[of] - latest) for of, state in enumerate(states)])
-    return {"statistics.key": keys, "statistics.sums": sums, "statistics.clock": states[clocks.index(latest)]["statistics.clock"]}
+    """The counts of all keys, in the units of one clock. A key is in one shard, and what others know of it is older: the largest counts."""
+    scale = [2.0 ** (clock - latest) for clock in clocks]
+    out = {name: value for name, value in states[clocks.index(latest)].items() if name.startswith("statistics.")}
+    tables = [state["statistics.table"] * by for state, by in zip(states, scale, strict=True) if "statistics.table" in state]
+    if tables:
+        narrow = min(table.shape[-1] for table in tables)
+        out["statistics.table"] = np.maximum.reduce([folded(table, narrow) for table in tables])
+    if "statistics.key" in out:
+        keys = np.concatenate([renumber(of, state["statistics.key"]) for of, state in enumerate(states)])
+        sums: Floats = np.concatenate([state["statistics.sums"] * by for state, by in zip(states, scale, strict=True)])
+        out["statistics.key"], which = np.unique(keys, return_inverse=True)
+        out["statistics.sums"] = np.zeros((len(out["statistics.key"]), sums.shape[1]))
+        np.maximum.at(out["statistics.sums"], which, sums)
+    return out
 
 
 def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) -> None:

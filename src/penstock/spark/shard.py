@@ -25,15 +25,17 @@ from penstock.policies.table import open_policy
 from penstock.spark.aside import Aside, Tables, Told
 from penstock.spark.blocks import UNKNOWN, ticks
 from penstock.spark.compared import LINKS, compared_columns, numbers_in
-from penstock.spark.keys import KeyBook
+from penstock.spark.keys import LASTING, KeyBook
 from penstock.spark.loss import Loss
 from penstock.spark.manifest import Attempt
 from penstock.spark.meter import Meter
 from penstock.spark.order import ranks
+from penstock.spark.overhead import PLACE, ghosts_in
 from penstock.spark.payload import Changes, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.quota import Quota
 from penstock.spark.weight import row_bytes
+from penstock.statistics.bounded import Bounded
 from penstock.statistics.table import open_running
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
@@ -82,13 +84,16 @@ class Shard:
         options = dict(plan.options)
         policy = options.pop("policy")
         self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
+        self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
         if self.problem.budget.in_bytes:
-            self.problem.budget.caps[:] = np.maximum(1, (self.problem.budget.caps * _LIVE).astype(np.int64))
+            caps = self.problem.budget.caps
+            beside = np.minimum(0.5, (plan.overhead or 0) / caps.sum(axis=1, keepdims=True))
+            caps[:] = np.maximum(1, (caps * (1 - beside) * _LIVE).astype(np.int64))
         self.caps = self.problem.budget.caps.copy()  # what the engine may hold where nothing is put aside
         self.engine = self._open(policy)
         self.engine.number_from(number * SPAN)
-        self.meter = Meter(self.problem, plan.ghosts, wants_rows=plan.judged is not None)
-        self.book = KeyBook()
+        self.book = KeyBook(lasting=self.problem.predicate.is_equality)
+        self.meter = Meter(self.problem, self._most_ghosts(), wants_rows=plan.judged is not None)
         self.payload = Payload()
         self.judged = Payload()  # of memory and ghosts: the columns of the condition
         self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
@@ -101,7 +106,16 @@ class Shard:
     def _open(self, policy: Any) -> Engine:
         chosen = open_policy(policy, self.problem)
         keep = Keep(outputs=True, sheds=True, expired=True)
-        return open_engine(self.problem, chosen, open_running(self.problem, chosen), keep)
+        half = None if self.plan.overhead is None else self.plan.overhead // 2
+        statistics = open_running(self.problem, chosen, half)
+        self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
+        return open_engine(self.problem, chosen, statistics, keep)
+
+    def _most_ghosts(self) -> int:
+        """How many ghosts the meter may keep: so many as were asked for, if they have room."""
+        if self.plan.overhead is None:
+            return self.plan.ghosts
+        return min(self.plan.ghosts, ghosts_in(self.plan.overhead - self.room, len(self.book.number), self.book.name_bytes))
 
     def sift(self, tables: Tables, told: Told) -> tuple[Tables, Ints]:
         """Before a batch is played: its rows that are not ahead, those that need wait no longer, and the clocks of the streams."""
@@ -135,7 +149,7 @@ class Shard:
 
         Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
         """
-        before, names_from, trimmed = self.engine.totals, self.book.next, len(self.trimmed)
+        before, names_from, trimmed = self.engine.totals, len(self.book.number), len(self.trimmed)
         tables, refused = self._in_order(tables)
         batch, places = self._arrange(tables)
         names = self.book.since(names_from)  # before any is forgotten: who plays the batch again must forget the same
@@ -173,7 +187,7 @@ class Shard:
         budget = self.problem.budget
         if not budget.in_bytes:
             return None
-        return int(budget.at(int(self.engine.seen.max())).sum() / _LIVE) - OVERHEAD * self.engine.totals.retained
+        return int(budget.at(int(self.engine.seen.max())).sum() / _LIVE) - self.place * self.engine.totals.retained
 
     def _unwatched(self) -> Ints:
         """The rows that no lost output can have in it any more."""
@@ -232,6 +246,7 @@ class Shard:
             found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
+        size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
@@ -325,17 +340,20 @@ class Shard:
         expired = np.empty(0, dtype=np.int64)
         if (clocks > UNKNOWN).any():
             expired = self.engine.advance(clocks)
+            self.meter.ghosts = self._most_ghosts()
             self.meter.advance(clocks, self.engine)
         if self.book.is_crowded:
             self.book.prune(self._keys_in_use())
         return expired
 
     def _keys_in_use(self) -> Ints:
-        counted = self.engine.statistics.snapshot()
-        known = [self.engine.tuples()["key"], *(np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1"))]
-        if self.meter.shadow is not None:
-            known.append(self.meter.shadow.tuples()["key"])
+        """The numbers that memory, ghosts and statistics refer to; of those that last, statistics need no name."""
+        known = [one.keys() for one in (self.engine, self.meter.shadow) if one is not None]
         known += [part["key"] for part in self.meter.past.parts]
+        if self.book.lasting and not (self.book.number < LASTING).any():
+            return np.concatenate(known)
+        counted = self.engine.statistics.snapshot()
+        known += [np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1")]
         if self.problem.predicate.name == LINKS:
             engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
             known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
@@ -420,7 +438,10 @@ class Shard:
             counts |= {"estimated": max(counts["estimated"], float(self.aside.n_gone > 0)), "total_estimated": 1.0}
         counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
         size = self.payload.n_bytes + OVERHEAD * totals.retained + self.aside.n_bytes
-        return counts | {"retained_rows": totals.retained + waiting, "retained_bytes": size}
+        counts |= {"retained_rows": totals.retained + waiting, "retained_bytes": size}
+        statistics, ghosts = self.engine.statistics, self.meter.past.n_bytes + (self.meter.shadow.n_bytes if self.meter.shadow else 0)
+        counts |= {"overhead_statistics": statistics.n_bytes, "overhead_sketched": int(statistics.is_sketch)}
+        return counts | {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
 
 
 _COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")

@@ -45,9 +45,9 @@ _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
-_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "ahead")
+_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "overhead", "ahead")
 """What may change at a restart."""
-_OWN = ("ghosts", "ahead")
+_OWN = ("ghosts", "overhead", "ahead")
 """What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not tell of."""
@@ -76,7 +76,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "compared": [list(own) for own in plan.sent] or None,
         **plan.facts,
     }
-    free = {name: plan.options.get(name) for name in _FREE if name not in _OWN} | {name: getattr(plan, name) for name in _OWN}
+    free = {name: getattr(plan, name) if name in _OWN else plan.options.get(name) for name in _FREE}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
     return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
 
@@ -98,6 +98,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
         shards=tuple(int(i) for i in shard_ids(fixed["shards"])),
         ghosts=found["free"]["ghosts"],
         ahead=_limit(found["free"]),
+        overhead=found["free"].get("overhead"),
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
         facts={name: fixed[name] for name in _FACTS if name in fixed},
@@ -227,7 +228,7 @@ def _with(plan: Plan, free: dict[str, Any]) -> Plan:
     """The plan with the free settings of another."""
     options = {name: value for name, value in plan.options.items() if name not in _FREE}
     options |= {name: value for name, value in free.items() if name not in _OWN and value is not None}
-    return replace(plan, options=options, ghosts=free["ghosts"], ahead=_limit(free))
+    return replace(plan, options=options, ghosts=free["ghosts"], overhead=free.get("overhead"), ahead=_limit(free))
 
 
 def _limit(free: dict[str, Any]) -> Limit | None:

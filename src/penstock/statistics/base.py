@@ -15,6 +15,16 @@ from penstock.core.view import View
 class Source:
     """A source of probabilities (`penstock.core.engine.Statistics`)."""
 
+    @property
+    def n_bytes(self) -> int:
+        """Nothing is counted."""
+        return 0
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether keys share the cells of a sketch."""
+        return False
+
     def age(self, batch: Batch, begin: int) -> int:
         """Rates that do not age."""
         return 0

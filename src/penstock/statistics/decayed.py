@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
-from penstock.core.memory import place_of
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
@@ -25,6 +24,9 @@ from penstock.statistics.base import Source
 _REACH = 8  # the exponent that the price of one arrival may reach before the origin moves
 FORGOTTEN = 2.0**-8
 """A sum below this part of one arrival is forgotten when the origin moves."""
+_LEAST = 64  # places of a table
+UNBOUNDED = 1 << 62
+"""Keys that may be counted one by one where nobody bounds them."""
 
 
 class Forward:
@@ -75,31 +77,51 @@ class Decayed(Source):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.forward = Forward(problem.ageing(), problem.n_streams)
-        self.known = np.full(64, -1, dtype=np.int64)
-        self.sums = np.zeros((64, problem.n_streams))
+        self.known = np.full(_LEAST, -1, dtype=np.int64)
+        self.sums = np.zeros((_LEAST, problem.n_streams))
+        self.filled = 0  # places that have a key
+        self.most = UNBOUNDED
         self.history: list[tuple[NDArray[Any], ...]] = []
+
+    @property
+    def n_bytes(self) -> int:
+        """What the counts take."""
+        return self.known.nbytes + self.sums.nbytes + sum(column.nbytes for columns in self.history for column in columns)
 
     def age(self, batch: Batch, begin: int) -> int:
         """Move the origin where it must."""
         steps = self.forward.move(batch.time[begin])
         if steps:
-            self.sums = aged(self.sums, steps, FORGOTTEN)
-            self._resize(_size(int(_forget_vanished(self.known, self.sums))))
+            self._fade(2.0**-steps)
         return steps
+
+    def _fade(self, factor: float) -> None:
+        """Bring all sums into the units of a new origin, and forget the keys of which nothing is left."""
+        self.filled = int(_fade(self.known, self.sums, factor))
+        self._resize(self._size(self.filled))
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """The decayed count of each row's key in each stream, its instant included, in forward weights."""
         span = self.forward.span(batch.time[begin:])
-        stop = begin + span
-        weight = np.exp2(self.forward.exponents(batch.time[begin:stop]))
+        part = slice(begin, begin + span)
+        weight = np.exp2(self.forward.exponents(batch.time[part]))
         rates = np.zeros((span, self.problem.n_streams))
-        at = 0
-        while at < span:
-            part = slice(begin, stop)
-            at = _count(self.known, self.sums, batch.stream[part], batch.time[part], batch.key[part], weight, rates, at)
-            if at < span:
-                self._resize(2 * len(self.known))
-        return rates, stop
+        at = np.array([0, 0, self.filled])
+        while not self._tally(batch.stream[part], batch.time[part], batch.key[part], weight, rates, at):
+            self.filled = int(at[2])
+            self._make_room()
+            at[2] = self.filled
+        self.filled = int(at[2])
+        return rates, begin + span
+
+    def _tally(self, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats, at: Ints) -> bool:
+        """Count rows from where `at` says; False where it had to stop, because there is no room for another key."""
+        most = min(self.most, len(self.known) * 3 // 4)
+        return bool(_count(self.known, self.sums, stream, time, key, weight, rates, most, at))
+
+    def _make_room(self) -> None:
+        """Have room for another key."""
+        self._resize(len(self.known) * 3 // 2)
 
     def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
         """The prices by the sums that are left: what was forgotten is worth nothing."""
@@ -169,6 +191,10 @@ class Decayed(Source):
                 out[mine, j] = (total * weight[theirs][:, None]).sum(axis=0)
         return out
 
+    def _size(self, keys: int) -> int:
+        """Places of a hash table for so many keys and half as many more, as far as there may be more; up to three in four are filled."""
+        return max(_LEAST, min(2 * keys, max(keys, self.most) * 4 // 3 + 2))
+
     def _resize(self, size: int) -> None:
         """Move to a hash table of another size."""
         known, sums = self.known, self.sums
@@ -186,33 +212,33 @@ class Decayed(Source):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over counts."""
-        size = _size(len(state["key"]))
+        size = self._size(len(state["key"]))
         self.known = np.full(size, -1, dtype=np.int64)
         self.sums = np.zeros((size, self.problem.n_streams))
         _rehash(self.known, self.sums, state["key"], state["sums"])
+        self.filled = len(state["key"])
         self.forward.restore(state)
         if "history.0" in state:
             self.history = [tuple(state[f"history.{number}"] for number in range(5))]
 
 
-def _size(keys: int) -> int:
-    """Of a hash table for so many keys."""
-    return 1 << max(6, (4 * keys).bit_length())
-
-
 @kernel
-def _find(known: Ints, key: int) -> int:
-    at = place_of(len(known), key)
+def find(known: Ints, key: int) -> int:
+    """Where a key is in a table, or where it would be. The table may have any size."""
+    mixed = ((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x2545F491
+    at = (((mixed ^ (mixed >> 29)) & 0x7FFFFFFF) * len(known)) >> 31
     while known[at] >= 0 and known[at] != key:
-        at = (at + 1) & (len(known) - 1)
-    return at
+        at += 1
+        if at == len(known):
+            at = 0
+    return int(at)
 
 
 @routine
 def _reprice(known: Ints, sums: Floats, key: Ints, stream: Ints, out: Floats) -> None:
     for number in range(len(key)):
         if key[number] >= 0:
-            at = _find(known, key[number])
+            at = find(known, key[number])
             if known[at] >= 0:
                 price = 1.0
                 for other in range(sums.shape[1]):
@@ -225,18 +251,20 @@ def _reprice(known: Ints, sums: Floats, key: Ints, stream: Ints, out: Floats) ->
 def _rehash(known: Ints, sums: Floats, keys: Ints, old: Floats) -> None:
     for number in range(len(keys)):
         if keys[number] >= 0:
-            at = _find(known, keys[number])
+            at = find(known, keys[number])
             known[at] = keys[number]
             sums[at] = old[number]
 
 
 @kernel
-def _forget_vanished(known: Ints, sums: Floats) -> int:
-    """Take the keys whose sums are all 0 out of a table that is to be built anew; how many are left."""
+def _fade(known: Ints, sums: Floats, factor: float) -> int:
+    """Multiply all sums, and take the keys that are forgotten out of a table that is to be built anew; how many are left."""
     left = 0
     for at in range(len(known)):
         largest = 0.0
         for stream in range(sums.shape[1]):
+            faded = sums[at, stream] * factor
+            sums[at, stream] = faded if faded >= FORGOTTEN else 0.0
             largest = max(largest, sums[at, stream])
         if largest == 0.0:
             known[at] = -1
@@ -245,31 +273,37 @@ def _forget_vanished(known: Ints, sums: Floats) -> int:
 
 
 @kernel
-def _count(known: Ints, sums: Floats, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats, begin: int) -> int:
-    """Add rows instant by instant and read the sums after each; where it stopped because the table is half full."""
-    filled = 0
-    for at in range(len(known)):
-        filled += known[at] >= 0
-    position = begin
+def _count(
+    known: Ints, sums: Floats, stream: Ints, time: Ints, key: Ints, weight: Floats, rates: Floats, most: int, at: Ints
+) -> bool:  # fmt: skip
+    """Add rows instant by instant and read the sums after each, with up to `most` keys.
+
+    `at` says where it is: at the first row of an instant, the next row to add, and the number of keys in the table. False where it
+    stopped before a row whose key has no room.
+    """
+    position, row, filled = at[0], at[1], at[2]
     while position < len(time):
         end = position + 1
         while end < len(time) and time[end] == time[position]:
             end += 1
-        if 2 * (filled + end - position) > len(known):
-            return position
-        at = -1
-        for row in range(position, end):
+        place = -1
+        while row < end:
             if key[row] >= 0:
-                at = _find(known, key[row])
-                if known[at] < 0:
-                    known[at] = key[row]
+                place = find(known, key[row])
+                if known[place] < 0:
+                    if filled >= most:
+                        at[0], at[1], at[2] = position, row, filled
+                        return False
+                    known[place] = key[row]
                     filled += 1
-                sums[at, stream[row]] += weight[row]
-        for row in range(position, end):
-            if key[row] >= 0:
-                if known[at] != key[row]:
-                    at = _find(known, key[row])
+                sums[place, stream[row]] += weight[row]
+            row += 1
+        for read in range(position, end):
+            if key[read] >= 0:
+                if known[place] != key[read]:
+                    place = find(known, key[read])
                 for i in range(sums.shape[1]):
-                    rates[row, i] = rounded(sums[at, i])
+                    rates[read, i] = rounded(sums[place, i])
         position = end
-    return position
+    at[0], at[1], at[2] = position, row, filled
+    return True

@@ -19,7 +19,8 @@ from penstock.core.view import View
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import FORGOTTEN, Forward
 
-_PRIME = 2147483647
+PRIME = 2147483647
+"""What cells are found by: hashes are multiplications modulo it."""
 
 
 class Sketch(Source):
@@ -36,8 +37,18 @@ class Sketch(Source):
     def __init__(self, problem: Problem, *, width: int = 1 << 14, depth: int = 4) -> None:
         self.problem = problem
         self.forward = Forward(problem.ageing(), problem.n_streams)
-        self.hashes = np.random.default_rng(problem.seed).integers(1, _PRIME, size=(depth, 2))
+        self.hashes = np.random.default_rng(problem.seed).integers(1, PRIME, size=(depth, 2))
         self.table = np.zeros((2, problem.n_streams, depth, width))  # weights; weights times importance
+
+    @property
+    def n_bytes(self) -> int:
+        """What the cells take."""
+        return int(self.table.nbytes)
+
+    @property
+    def is_sketch(self) -> bool:
+        """Always."""
+        return True
 
     def age(self, batch: Batch, begin: int) -> int:
         """Move the origin where it must."""
@@ -119,15 +130,16 @@ class Sketch(Source):
 
 
 @kernel
-def _cell(hashes: Ints, line: int, key: int, width: int) -> int:
+def cell_of(hashes: Ints, line: int, key: int, width: int) -> int:
+    """The cell of a key in a line."""
     folded = (key ^ (key >> 31)) & 0x7FFFFFFF
-    return (hashes[line, 0] * folded + hashes[line, 1]) % _PRIME % width
+    return (hashes[line, 0] * folded + hashes[line, 1]) % PRIME % width
 
 
 @kernel
 def _add_one(table: Floats, hashes: Ints, stream: int, key: int, weight: float) -> None:
     for line in range(table.shape[1]):
-        table[stream, line, _cell(hashes, line, key, table.shape[2])] += weight
+        table[stream, line, cell_of(hashes, line, key, table.shape[2])] += weight
 
 
 @kernel
@@ -137,11 +149,11 @@ def _add(table: Floats, hashes: Ints, stream: Ints, key: Ints, weight: Floats) -
 
 
 @kernel
-def _least(table: Floats, hashes: Ints, stream: int, key: int) -> float:
+def least_of(table: Floats, hashes: Ints, stream: int, key: int) -> float:
     """The estimate for one key: the least of its cells."""
     least = np.inf
     for line in range(table.shape[1]):
-        least = min(least, table[stream, line, _cell(hashes, line, key, table.shape[2])])
+        least = min(least, table[stream, line, cell_of(hashes, line, key, table.shape[2])])
     return rounded(least)
 
 
@@ -149,7 +161,7 @@ def _least(table: Floats, hashes: Ints, stream: int, key: int) -> float:
 def _estimate(table: Floats, hashes: Ints, stream: int, key: Ints) -> Floats:
     out = np.empty(len(key))
     for row in range(len(key)):
-        out[row] = _least(table, hashes, stream, key[row])
+        out[row] = least_of(table, hashes, stream, key[row])
     return out
 
 
@@ -166,5 +178,5 @@ def _count(table: Floats, hashes: Ints, stream: Ints, time: Ints, key: Ints, wei
         for row in range(position, end):
             if key[row] >= 0:
                 for i in range(table.shape[0]):
-                    rates[row, i] = _least(table, hashes, i, key[row])
+                    rates[row, i] = least_of(table, hashes, i, key[row])
         position = end

@@ -16,6 +16,7 @@ from penstock.core.problem import Problem
 from penstock.core.ranking import RATES, TOTALS
 from penstock.core.trace import Trace
 from penstock.statistics.base import Source
+from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.fixed import Fixed, given_table, whole_prices, whole_table
 from penstock.statistics.sketch import Sketch
@@ -25,10 +26,15 @@ RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Ske
 """Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
 
 
-def open_running(problem: Problem, policy: Policy) -> Source:
-    """The source that learns as rows arrive; one that knows nothing where it would be decayed rates and the policy asks for none."""
+def open_running(problem: Problem, policy: Policy, room: int | None = None) -> Source:
+    """The source that learns as rows arrive; one that knows nothing where it would be decayed rates and the policy asks for none.
+
+    With `room`, decayed counts take at most so many bytes.
+    """
     ranking = policy.ranking(problem)
     if problem.stats == "window" or ranking is None or ranking.prices in (RATES, TOTALS):
+        if problem.stats == "decayed" and room is not None:
+            return Bounded(problem, room)
         return RUNNING[problem.stats](problem)
     return Source()
 

@@ -1,0 +1,55 @@
+"""What a shard may take beside its tuples, in bytes: statistics, ghosts, and the places of tuples in the arrays of its engines.
+
+Half of it is for statistics, where they are counted by key, and the rest for ghosts. What a tuple in memory takes in the arrays of the
+engine, and again in those of the shadow (meter.py), grows with the budget alone: in a budget of bytes each tuple weighs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.budget import Budget, read_size
+from penstock.core.errors import PenstockError
+
+OVERHEAD = "512 MB"
+"""For all shards together, where memory is in rows."""
+PLACE = 256
+"""Bytes that a tuple in memory takes beside its Arrow bytes, where memory is in bytes: its places in the engine and in the shadow."""
+GHOST = 256
+"""Bytes of their part that are set aside for a ghost: its place in the shadow, and room to move when the shadow grows."""
+_NAME = 32  # bytes that a name takes beside its own
+_SHARE = 4  # of a memory in bytes, one part in so many
+MOST_SHARE = 2
+
+
+def overhead_of(overhead: Any, memory: Any, streams: Sequence[str], allocation: str, shards: int) -> int:
+    """The bytes of one of so many shards; of a memory in bytes they are a part, a quarter by default.
+
+    >>> overhead_of(None, 1000, ("l", "r"), "variable", 2), overhead_of(None, "1 MB", ("l", "r"), "variable", 2)
+    (256000000, 125000)
+    >>> overhead_of("8 MB", "12 MB", ("l", "r"), "variable", 2)
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: overhead is a part of a memory in bytes and must be at most half of it (6000000 bytes), got '8 MB'
+    """
+    budget = Budget.parse(memory, streams, allocation=allocation)
+    least = int(budget.caps.sum(axis=1).min())
+    if overhead is None:
+        amount = least // _SHARE if budget.in_bytes else read_size(OVERHEAD, "overhead")
+    else:
+        amount = read_size(overhead, "overhead")
+        if budget.in_bytes and amount > least // MOST_SHARE:
+            raise PenstockError(
+                f"overhead is a part of a memory in bytes and must be at most half of it ({least // MOST_SHARE} bytes), got {overhead!r}"
+            )
+    return max(1, amount // shards)
+
+
+def ghosts_in(room: int, names: int, name_bytes: int) -> int:
+    """How many ghosts have room, where so many names take so many bytes.
+
+    >>> ghosts_in(1_000_000, 0, 0), ghosts_in(1_000_000, 10, 120)
+    (3906, 3333)
+    """
+    return max(1, room * names // (names * (GHOST + _NAME) + name_bytes) if names else room // GHOST)
