@@ -93,7 +93,7 @@ def test_the_budget_holds_whatever_waits(memory):
         tables = a_batch(random, number * 5, 5)
         for _ in range(random.randrange(3)):
             tables = with_stray(tables, {random.randrange(2): random.randrange(10**6, 10**9)})
-        shard, (_, result) = sifted(held, own, tables, None, told_of(tables, limit))
+        shard, (_, result) = sifted(held, own, tables, None, told_of(tables, limit, stamp=number * 5))
         held_now, budget = shard.engine.held + shard.aside.held, shard.caps[0]
         if memory == 8:
             assert held_now.sum() <= 8

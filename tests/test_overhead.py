@@ -165,6 +165,16 @@ def test_a_smaller_room_at_a_restart_folds_the_sketch_and_a_larger_one_keeps_it(
             assert (other.reprice(np.zeros(len(keys)), keys, np.zeros(len(keys), np.int64)) >= wanted * (1 - 1e-9)).all()
 
 
+@pytest.mark.parametrize(
+    "changed", ({"table": np.zeros((2, 3, 64))}, {"table": np.zeros((2, 4, 63))}, {"sums": np.zeros((1, 2))}, {"key": np.array([-5])})
+)
+def test_a_state_with_arrays_of_other_shapes_is_refused(changed):
+    """Compiled code takes their sizes for granted."""
+    source = Bounded(problem(half_life=1e5), 12_000)
+    with pytest.raises(ps.PenstockError, match="state must have a"):
+        source.restore({"key": np.empty(0, np.int64), "sums": np.empty((0, 2)), "clock": np.array([0, 0, 0])} | changed)
+
+
 def test_stepwise_statistics_remember_the_newest_arrivals_that_fit():
     chosen = problem(predicate="<", half_life=1e5)
     source = open_running(chosen, open_policy("prob", chosen), 4000)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.compiled import kernel, routine
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
@@ -121,6 +122,9 @@ class Bounded(Decayed):
         super().restore(state)
         self.table = np.array(state["table"]) if "table" in state else None
         if self.table is not None:
+            lines, width = (self.problem.n_streams, DEPTH), self.table.shape[-1]
+            if self.table.shape != (*lines, width) or not width or width & (width - 1):
+                raise PenstockError(f"state must have a sketch of {lines} lines, a power of two wide, got {self.table.shape}")
             self.table = folded(self.table, self.width)
         if self.filled > (self.most if self.table is None else max(self.stay, _LEAST)):
             self._spill(self.stay)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
+from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
@@ -212,6 +213,8 @@ class Decayed(Source):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over counts."""
+        if state["key"].ndim != 1 or state["sums"].shape != (len(state["key"]), self.problem.n_streams) or (state["key"] < 0).any():
+            raise PenstockError(f"state must have a count for each key and stream, got {state['sums'].shape} for {state['key'].shape} keys")
         size = self._size(len(state["key"]))
         self.known = np.full(size, -1, dtype=np.int64)
         self.sums = np.zeros((size, self.problem.n_streams))
