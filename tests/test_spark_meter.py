@@ -102,7 +102,7 @@ def test_a_batch_that_loses_too_much_is_not_committed_and_a_restart_goes_on(spar
 def test_a_batch_whose_late_rows_missed_too_much_is_not_committed(spark, tmp_path):
     """Nothing is shed: what is missing, late rows have missed."""
     parts = {
-        "l": [[(at(second), "a", f"l{second}") for second in range(20)], [(at(50), "a", "l50")]],
+        "l": [[*((at(second), "a", f"l{second}") for second in range(20)), (at(45), "c", "l45")], [(at(60), "a", "l60")]],
         "r": [[(at(second), "b", f"r{second}") for second in (0, 45)], [(at(second), "a", f"late{second}") for second in range(20)]],
     }
     frames = [in_batches(spark, tmp_path / side, part) for side, part in parts.items()]
