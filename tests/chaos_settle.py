@@ -19,8 +19,8 @@ from penstock.spark.settle import settlement
 from penstock.spark.store import Store
 from sparks import new_session
 
-POINTS = ("before the mark", "before the rows", "among the rows", "after the rows", "after the mark")
-"""A settlement sets a mark, writes rows, and sets the mark again, with their number."""
+POINTS = ("before the mark", "before the rows", "among the rows", "after the rows", "amid the marks")
+"""A settlement sets a mark, writes rows, and sets the mark again, with their number, in two copies: the last point is between these."""
 
 
 def die() -> None:
@@ -49,7 +49,7 @@ class Doomed:
             if self.marks == 1 and self.point == "among the rows":
                 threading.Thread(target=self.watch, daemon=True).start()
             self.put(store, name, data)
-            if self.point == ("before the rows", "after the mark")[self.marks > 1]:
+            if self.point == ("before the rows", "amid the marks")[self.marks > 1]:
                 die()
             if self.marks == 1 and self.point and self.point not in POINTS:
                 threading.Timer(float(self.point), die).start()

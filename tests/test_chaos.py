@@ -71,7 +71,7 @@ EVENTS = [(2, "worker"), (4, "driver"), (6, "worker"), (8, "driver"), (11, "work
 DEATHS = {
     "prob": [(1, "before the rows"), (7, "among the rows"), (12, "1.0")],
     "ep": [(2, "after the rows"), (6, "0.5"), (12, "before the mark")],
-    "three": [(1, "among the rows"), (8, "2.0"), (13, "after the mark")],
+    "three": [(1, "among the rows"), (8, "2.0"), (13, "amid the marks")],
 }
 
 
