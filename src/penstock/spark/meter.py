@@ -341,10 +341,11 @@ def _may_shed(problem: Problem, engine: Engine, batch: Batch) -> bool:
 
 
 def _with_batch(tuples: dict[str, Any], batch: Batch, next_row: int) -> dict[str, Any]:
-    """Row, key and importance of the tuples and of a batch that comes now."""
+    """Row, key and importance of the tuples and of a batch that comes now, by row; after a reshard, age is another order."""
     importance = np.ones(len(batch)) if batch.importance is None else batch.importance
     new: dict[str, Any] = {"row": next_row + np.arange(len(batch)), "key": batch.key, "importance": importance}
-    return {name: np.concatenate([tuples[name], column]) for name, column in new.items()}
+    order = np.argsort(tuples["row"], kind="stable")
+    return {name: np.concatenate([tuples[name][order], column]) for name, column in new.items()}
 
 
 def _values(problem: Problem, members: list[Floats]) -> Floats:
