@@ -235,6 +235,17 @@ def test_one_of_several_ledgers_must_be_chosen(tmp_path):
     assert find(tmp_path, name="one", query="q2").query == "q2"
 
 
+def test_a_damaged_plan_does_not_stand_in_the_way_of_other_ledgers(tmp_path):
+    for name, query in (("one", "q1"), ("two", "q1"), ("two", "q2")):
+        Ledger(tmp_path, plan_of((8, 8), name=name), query)
+    (tmp_path / "one-q1" / "plan.json").write_text("{")
+    assert find(tmp_path, name="two", query="q1").folder == "two-q1"
+    assert find(tmp_path, query="q2").folder == "two-q2"
+    for wanted in ({}, {"name": "one"}, {"query": "q1"}):
+        with pytest.raises(ps.PenstockError, match=r"one-q1/plan\.json"):
+            find(tmp_path, **wanted)
+
+
 def test_manifests_and_footers_say_when_tuples_came(tmp_path):
     shards = [played(Random(number), number=number, disorder=5) for number in range(2)]
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep
+from penstock.core.engine import PIECE, Keep
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.core.window import Window
@@ -121,7 +121,8 @@ def metered(random: Random, *, ghosts: int = 10**6) -> tuple[list[tuple[Any, Any
 @settings(deadline=None, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_what_late_rows_have_missed_is_counted(random):
-    told, meter, (lost, value) = metered(random)
+    with patch("penstock.spark.past.PIECE", random.choice((1, 5, 1 << 19))):
+        told, meter, (lost, value) = metered(random)
     for loss, _, truth, worth in told:
         assert loss.lost == truth and math.isclose(loss.lost_value, worth, abs_tol=1e-9)
         assert (loss.estimated, loss.unknown, loss.variance) == (0.0, 0.0, 0.0)
@@ -149,6 +150,16 @@ def test_few_ghosts_and_late_rows_together_claim_nothing_that_is_wrong(random):
     for loss, _, truth, _ in told:
         assert loss.lost - loss.sampled <= truth
         assert loss.estimated or loss.lost == truth
+
+
+def test_what_late_rows_of_a_hot_key_have_missed_is_made_piece_by_piece():
+    problem = Problem.of(("R", "S"), window=10, memory=4)
+    past, each = Past(problem), 3000
+    past.add(Batch(np.zeros(each, np.int64), np.zeros(each, np.int64), np.zeros(each, np.int64)), 0)
+    late = Batch(np.ones(each, np.int64), np.full(each, 5), np.zeros(each, np.int64))
+    sizes = [len(outputs) for outputs, _ in past.missed(late, each, horizon=100, held=None).pieces]
+    assert sum(sizes) == each * each
+    assert max(sizes) <= PIECE + each
 
 
 def late_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:

@@ -371,6 +371,14 @@ def test_a_run_over_a_sketch_is_the_run_over_exact_counts_while_keys_are_few(pol
     assert runs[0].sheds.tolist() == runs[1].sheds.tolist()
 
 
+def test_a_sketch_goes_on_under_another_seed():
+    batch = zipf_batch(2_000, 300, ticks=1, seed=4)
+    old, new = (Sketch(problem(stats="sketch", seed=seed), width=WIDTH, depth=DEPTH) for seed in (1, 2))
+    counted_by_rates(old, batch)
+    new.restore(old.snapshot())
+    assert new.totals(np.arange(300)).tolist() == old.totals(np.arange(300)).tolist()
+
+
 def test_a_sketch_counts_equal_keys_only():
     with pytest.raises(ps.PenstockError, match="stats 'sketch' counts equal keys; for predicate '<' use"):
         noted(trace_of(random_rows(3, 4)), stats="sketch", predicate="<")

@@ -11,11 +11,15 @@ from penstock.cli.output import FormatOption, print_json, wants_json
 from penstock.cli.texts import integer
 
 if TYPE_CHECKING:
-    from penstock.spark.manifest import Span
+    from collections.abc import Callable
 
-_ARCHIVE = typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)
-_NAME = typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")
-_QUERY = typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")
+    from penstock.spark.ledger import Pages
+    from penstock.spark.manifest import Span
+    from penstock.spark.pruning import Removed
+
+_Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")]
+_Query = Annotated[str | None, typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,10 +32,10 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    archive: Annotated[str, _ARCHIVE],
+    archive: _Archive,
     checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="The query's checkpoint: it says which batches count.")] = None,
-    name: Annotated[str | None, _NAME] = None,
-    query: Annotated[str | None, _QUERY] = None,
+    name: _Name = None,
+    query: _Query = None,
     form: FormatOption = "table",
 ) -> None:
     """Check every page of a ledger: from when to when it is good, and what is wrong. The status is 1 where something is."""
@@ -61,42 +65,43 @@ def verify(
 
 
 def prune(
-    archive: Annotated[str, _ARCHIVE],
+    archive: _Archive,
     before: Annotated[
         str | None, typer.Option(metavar="BATCH", help="Delete the batches before this one; default: all that can go.", show_default=False)
     ] = None,
-    name: Annotated[str | None, _NAME] = None,
-    query: Annotated[str | None, _QUERY] = None,
+    name: _Name = None,
+    query: _Query = None,
     form: FormatOption = "table",
 ) -> None:
     """Delete pages that are settled and that no tuple within its lateness can match any more, and record which."""
-    as_json = wants_json(form)
-    from penstock.spark import pruning
-    from penstock.spark.ledger import find
+    from penstock.spark.pruning import prune as remove
 
-    pages = find(archive, name=name, query=query)
-    _print_removed(as_json, "pruned", pruning.prune(pages, None if before is None else integer(before, "--before", least=0)))
+    batch = None if before is None else integer(before, "--before", least=0)
+    _remove("pruned", archive, name, query, form, lambda pages: remove(pages, batch))
 
 
 def rewind(
-    archive: Annotated[str, _ARCHIVE],
+    archive: _Archive,
     to: Annotated[
         str, typer.Option(metavar="BATCH", help="The last batch to keep: that of the checkpoint to go on with.", show_default=False)
     ],
-    name: Annotated[str | None, _NAME] = None,
-    query: Annotated[str | None, _QUERY] = None,
+    name: _Name = None,
+    query: _Query = None,
     form: FormatOption = "table",
 ) -> None:
     """Discard what a ledger has of later batches, so that an older checkpoint may go on, and record what. A run of before then fails."""
+    from penstock.spark.pruning import rewind as remove
+
+    batch = integer(to, "--to", least=-1)
+    _remove("discarded", archive, name, query, form, lambda pages: remove(pages, batch))
+
+
+def _remove(done: str, archive: str, name: str | None, query: str | None, form: str, remove: Callable[[Pages], Removed]) -> None:
+    """Remove a part of a ledger, and print what was."""
     as_json = wants_json(form)
-    from penstock.spark import pruning
     from penstock.spark.ledger import find
 
-    pages = find(archive, name=name, query=query)
-    _print_removed(as_json, "discarded", pruning.rewind(pages, integer(to, "--to", least=-1)))
-
-
-def _print_removed(as_json: bool, done: str, removed: Any) -> None:
+    removed = remove(find(archive, name=name, query=query))
     if as_json:
         print_json({"first_batch": removed.first, "last_batch": removed.last, "files": removed.files})
     elif removed.last < removed.first:

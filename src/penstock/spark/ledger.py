@@ -270,10 +270,13 @@ def find(archive: str | os.PathLike[str], *, name: str | None = None, query: str
     store = Store(archive)
     if not store.exists():
         raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no such folder")
-    ledgers = [Pages(store, folder) for folder in store.names() if "plan.json" in store.names(folder)]
-    if not ledgers:
+    ledgers, damaged = _ledgers(store)
+    if not ledgers and not damaged:
         raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no ledger is in it")
     chosen = [one for one in ledgers if name in (None, one.plan.name) and query in (None, one.query)]
+    for folder, error in damaged.items():
+        if _may_be(folder, name, query):
+            raise error
     if len(chosen) == 1:
         return chosen[0]
     wanted = " and ".join(f"{what} {value!r}" for what, value in (("name", name), ("query", query)) if value is not None)
@@ -283,13 +286,40 @@ def find(archive: str | os.PathLike[str], *, name: str | None = None, query: str
     raise PenstockError(f"name and query must be those of a ledger in {store.given!r}, got {wanted}; there: {there}")
 
 
+def _ledgers(store: Store) -> tuple[list[Pages], dict[str, PenstockError]]:
+    """The ledgers of an archive; and the folders of those whose plan cannot be read, with what is wrong."""
+    found: list[Pages] = []
+    damaged = {}
+    for folder in store.names():
+        if "plan.json" in store.names(folder):
+            try:
+                found.append(Pages(store, folder))
+            except PenstockError as error:
+                damaged[folder] = error
+    return found, damaged
+
+
+def _may_be(folder: str, name: str | None, query: str | None) -> bool:
+    """Whether a folder may be that of a join's name and a query's id, as far as these are given.
+
+    >>> [_may_be("one-q1", *wanted) for wanted in ((None, None), ("one", None), (None, "q1"), ("two", None), ("one", "q2"))]
+    [True, True, True, False, False]
+    """
+    begin, end = ("" if text is None else _plain(text) for text in (name, query))
+    return folder.startswith(begin and f"{begin}-") and folder.endswith(end and f"-{end}")
+
+
 def _folder(name: str, query: str) -> str:
     """The folder of a query's ledger: its plan has the names as they are.
 
     >>> _folder("orders / clicks", "7f-1")
     'orders-clicks-7f-1'
     """
-    return "-".join(re.sub("[^A-Za-z0-9._-]+", "-", text).strip("-._") or "join" for text in (name, query))
+    return f"{_plain(name)}-{_plain(query)}"
+
+
+def _plain(text: str) -> str:
+    return re.sub("[^A-Za-z0-9._-]+", "-", text).strip("-._") or "join"
 
 
 def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> int:

@@ -98,16 +98,17 @@ class Meter:
         late = self.past.missed(batch, self.fresh, self.horizon, lambda: (self.shadow or engine).retained())
         self.past.add(batch, self.fresh)
         yield from self._by_shedding(batch, engine, before, played)
-        if len(late.outputs) or late.unknown.any():
-            self.loss.add(self._by_expiry(late))
-            yield late.outputs, np.ones(len(late.outputs))
+        yield from self._by_expiry(late)
 
-    def _by_expiry(self, late: Missed) -> Loss:
-        """What late rows have missed since their partners had expired."""
+    def _by_expiry(self, late: Missed) -> Iterator[tuple[Ints, Floats]]:
+        """What late rows have missed since their partners had expired; then `loss` has it too."""
         count, value = late.unknown.tolist()
-        loss = Loss(len(late.outputs), float(late.value.sum()), estimated=float(count > 0), unknown=count, unknown_value=value)
+        loss = Loss(estimated=float(count > 0), unknown=count, unknown_value=value)
+        for outputs, worth in late.pieces:
+            loss.add(Loss(len(outputs), float(worth.sum())))
+            yield outputs, np.ones(len(outputs))
+        self.loss.add(loss)
         self.total.add(loss)
-        return loss
 
     def _by_shedding(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> Iterator[tuple[Ints, Floats]]:
         """What a shadow makes of the batch and the engine has not; then `loss` is that."""

@@ -12,6 +12,7 @@ Of what is forgotten, the times and the numbers of rows are kept, by stretches, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.binding import combinations
+from penstock.core.engine import PIECE
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
 from penstock.core.value import USER
@@ -31,10 +33,9 @@ _AT_ONCE = 10_000  # times that are compared with all stretches
 
 @dataclass
 class Missed:
-    """What late rows have missed by expiry: outputs (time, row per stream) with their values, and the most that may be unknown."""
+    """What late rows have missed by expiry: outputs (time, row per stream) with their values, in pieces; the most that may be unknown."""
 
-    outputs: Ints
-    value: Floats
+    pieces: Iterable[tuple[Ints, Floats]] = ()
     unknown: Floats = field(default_factory=lambda: np.zeros(2))  # outputs and value
 
 
@@ -44,8 +45,8 @@ class Past:
     >>> past = Past(Problem.of(("R", "S"), window=10, memory=4))
     >>> past.add(Batch(*(np.array(column) for column in ([0, 1, 0], [5, 25, 26], [7, 7, 8]))), 0)
     >>> late = Batch(np.array([1]), np.array([12]), np.array([7]))
-    >>> past.missed(late, 3, horizon=25, held=None).outputs.tolist()  # the row of time 5 expired at 15
-    [[12, 0, 3]]
+    >>> [outputs.tolist() for outputs, _ in past.missed(late, 3, horizon=25, held=None).pieces]  # the row of time 5 expired at 15
+    [[[12, 0, 3]]]
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -85,11 +86,10 @@ class Past:
 
     def missed(self, batch: Batch, first_row: int, horizon: int, held: Any) -> Missed:
         """What the rows of a batch have missed by expiry; `held()` gives the rows that had not expired when the batch began."""
-        none = Missed(np.empty((0, self.problem.n_streams + 1), np.int64), np.empty(0))
         self.passed = max(self.passed, horizon)
         late = np.flatnonzero((batch.time < self.passed) & (batch.key >= 0)) if self.wanted and len(batch) else np.empty(0, np.int64)
         if not len(late):
-            return none
+            return Missed()
         now: dict[str, Any] = {
             "row": first_row + late,
             "stream": batch.stream[late].astype(np.int8),
@@ -104,10 +104,8 @@ class Past:
         if self.passed > horizon:  # another lateness held then
             old = np.arange(len(columns["row"])) < len(before["row"])
             expired |= old & (columns["limit"] <= self.passed) & ~np.isin(columns["row"], held())
-        found = self._combined(columns, expired, np.arange(len(before["row"]), len(columns["row"])))
-        outputs = np.column_stack([columns["time"][found].max(axis=1), columns["row"][found]]) if len(found) else none.outputs
         beyond = now["time"] < self.forgotten
-        return Missed(outputs, self._values(columns, found), self._unknown(columns, now, beyond))
+        return Missed(self._pieces(columns, expired, len(before["row"])), self._unknown(columns, now, beyond))
 
     def rows(self) -> Ints:
         """The rows that are kept."""
@@ -124,20 +122,25 @@ class Past:
             chosen.append({name: column[fits] for name, column in part.items()})
         return {name: np.concatenate([column[:0], *(part[name] for part in chosen)]) for name, column in now.items()}
 
-    def _combined(self, columns: dict[str, Any], expired: Any, late: Ints) -> Ints:
+    def _pieces(self, columns: dict[str, Any], expired: Any, first: int) -> Iterator[tuple[Ints, Floats]]:
+        """The outputs that the rows from place `first` on have missed: a hot key makes more than there is room for at once."""
+        for found in self._combined(columns, expired, np.arange(first, len(columns["row"]))):
+            if len(found):
+                yield np.column_stack([columns["time"][found].max(axis=1), columns["row"][found]]), self._values(columns, found)
+
+    def _combined(self, columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[Ints]:
         """The combinations that a late row ends and that hold a tuple which had expired before it: places, by stream."""
         if self.problem.predicate.is_equality and self.problem.n_streams == 2:
-            return _pairs(columns, expired, late)
+            yield from _pairs(columns, expired, late)
+            return
         wide = columns | {"values": columns.get("values", columns["key"][:, None])}
-        found = [np.empty((0, self.problem.n_streams), np.int64)]
         for pivot in late.tolist():
             others = np.arange(pivot)
             if self.problem.predicate.is_equality:
                 others = others[columns["key"][:pivot] == columns["key"][pivot]]
             for members in combinations(self.problem, wide, columns["limit"], pivot, others):
                 gone = expired[members] & ((members < late[0]) | (columns["time"][members] < columns["time"][pivot]))
-                found.append(members[gone.any(axis=1)])
-        return np.concatenate(found)
+                yield members[gone.any(axis=1)]
 
     def _values(self, columns: dict[str, Any], found: Ints) -> Floats:
         objective = self.problem.objective
@@ -209,17 +212,23 @@ def _longest(window: Any) -> float:
     return float(max(length for _, length in window.schedule) if window.schedule else window.length)
 
 
-def _pairs(columns: dict[str, Any], expired: Any, late: Ints) -> Ints:
-    """The same for two streams with equal keys."""
+def _pairs(columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[Ints]:
+    """The same for two streams with equal keys: late rows by late rows, as many as have about `PIECE` candidates."""
     gone = np.flatnonzero(expired)
     gone = gone[np.argsort(columns["key"][gone], kind="stable")]
-    keys = columns["key"][gone]
-    begin, end = (np.searchsorted(keys, columns["key"][late], side=side) for side in ("left", "right"))
+    begin, end = (np.searchsorted(columns["key"][gone], columns["key"][late], side=side) for side in ("left", "right"))
     count = end - begin
-    pivot = np.repeat(late, count)
-    other = gone[np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())]
+    cuts = np.flatnonzero(np.diff(np.cumsum(count) // PIECE)) + 1
+    for some, first, number in zip(*(np.split(column, cuts) for column in (late, begin, count)), strict=True):
+        pivot = np.repeat(some, number)
+        other = gone[np.repeat(first - np.cumsum(number) + number, number) + np.arange(number.sum())]
+        yield _fitting(columns, pivot, other, late[0])
+
+
+def _fitting(columns: dict[str, Any], pivot: Ints, other: Ints, first: int) -> Ints:
+    """Of these pairs of a late row and a tuple that had expired, those that belong to the result; late rows begin at place `first`."""
     time, limit, stream = columns["time"], columns["limit"], columns["stream"]
     fits = (stream[pivot] != stream[other]) & (np.maximum(time[pivot], time[other]) < np.minimum(limit[pivot], limit[other]))
-    fits &= (other < late[0]) | ((other < pivot) & (time[other] < time[pivot]))
+    fits &= (other < first) | ((other < pivot) & (time[other] < time[pivot]))
     pair = np.column_stack([pivot[fits], other[fits]])
     return np.where((stream[pair[:, 0]] == 0)[:, None], pair, pair[:, ::-1]) if len(pair) else pair

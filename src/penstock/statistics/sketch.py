@@ -120,12 +120,13 @@ class Sketch(Source):
         return steps
 
     def snapshot(self) -> dict[str, Any]:
-        """The table, and the clock."""
-        return {"table": self.table} | self.forward.snapshot()
+        """The table, by which hashes it was filled, and the clock."""
+        return {"table": self.table, "hashes": self.hashes} | self.forward.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a table."""
+        """Take over a table, and its hashes: they come from the seed, which may have changed."""
         self.table = np.array(state["table"])
+        self.hashes = np.array(state.get("hashes", self.hashes))  # 0.1.0 kept none
         self.forward.restore(state)
 
 
