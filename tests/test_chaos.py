@@ -1,6 +1,6 @@
 """Killed at random moments, a join goes on: what it emits, owes and reports is what it would have been in a run that nobody disturbed.
 
-`make test` kills a worker and the driver of one query, `make test-all` an executor of a cluster too, `make chaos` more than thirty
+`make test-all` kills a worker and the driver of one query and an executor of a cluster, `make chaos` more than forty
 processes: drivers, Python workers, executors, and those that settle beside the query.
 """
 
@@ -59,6 +59,7 @@ def settle(spark, folder: Path) -> None:
     ps.settle(str(folder / "archive"), checkpoint=str(folder / "checkpoint"), to=str(folder / "settled"), spark=spark)
 
 
+@pytest.mark.slow
 def test_the_death_of_a_worker_and_of_the_driver_changes_nothing(spark, calm, tmp_path):
     folder = written(tmp_path, "prob", SHORT)
     assert disturbed(Job(folder, "prob"), 0, [(1, "worker"), (3, "driver")]) == {"worker": 1, "driver": 1}

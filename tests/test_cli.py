@@ -52,6 +52,8 @@ def test_every_policy_of_the_table_can_be_named(capsys, trace_file):
         (["--policy", "additive", "--weights", "2,0.5,-1"], {"policy": "additive", "weights": (2.0, 0.5, -1.0)}),
         (["--model", "inplace"], {"model": "inplace"}),
         (["--clock", "streams", "--lateness", "R=5,S=0"], {"clock": "streams", "lateness": {"R": 5, "S": 0}}),
+        (["--ahead", "7"], {"ahead": 7}),
+        (["--ahead", "7:drop"], {"ahead": (7, "drop")}),
         (["--predicate", "eps:1"], {"predicate": "eps:1"}),
         (["--predicate", "<"], {"predicate": "<"}),
         (
@@ -227,7 +229,7 @@ def test_help_names_every_option_of_the_design(capsys, monkeypatch):
     text = capsys.readouterr().out
     named = (
         "window memory policy allocation stats rates objective start seed alpha beta weights half-life model clock "
-        "lateness predicate cross set key streams outputs memory-log plot format exact no-exact"
+        "lateness ahead predicate cross set key streams outputs memory-log plot format exact no-exact"
     )
     assert [name for name in named.split() if f"--{name} " not in text] == []
 

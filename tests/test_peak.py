@@ -43,6 +43,7 @@ def test_one_key_in_one_instant_costs_no_memory(rows):
     assert hot["peak"] - calm["peak"] < ROOM
 
 
+@pytest.mark.slow
 def test_what_was_lost_of_one_key_costs_no_memory_where_a_condition_must_see_it():
     rows, options = 3_000, {"judged": True, "batches": 2}
     ran(3, 0, 2, **options)

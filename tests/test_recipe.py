@@ -109,6 +109,8 @@ WRONG = {
     "max_output": ({"join.max_output_per_batch": 0}, "join.max_output_per_batch must be a number of rows >= 1, got 0"),
     "min_recall": ({"join.min_recall": 90}, "join.min_recall must be a number above 0 and up to 1"),
     "action": ({"join.min_recall": {"recall": 0.9, "action": "fial"}}, "join.min_recall.action must be one of warn, fail"),
+    "ahead": ({"join.ahead": "soon"}, "join.ahead must be a duration such as"),
+    "what is done ahead": ({"join.ahead": {"limit": "1 day", "action": "fial"}}, "join.ahead.action must be one of wait, drop, got 'fial'"),
     "generator": ({"sources.shop.skew": [1, 2, 3]}, "sources.shop.skew must be a number >= 0 or one per stream, got [1, 2, 3]"),
     "burst": ({"sources.shop.burst": "5"}, "sources.shop.burst must be period:length:factor"),
     "start": ({"sources.shop.start": "2026-01-01"}, "sources.shop.start must be a time such as 2026-01-31T12:00:00Z, without quot"),

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.ahead import Limit
 from penstock.spark.keys import KeyBook
 from penstock.spark.plan import Plan
 from penstock.spark.shard import UNKNOWN, Shard
@@ -26,6 +27,7 @@ from penstock.spark.ids import shard_ids
 from penstock.spark.reshard import divided, opened, reshard
 from penstock.spark.state import whole
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+from test_aside import told_of
 
 POLICIES = (
     "prob",
@@ -96,6 +98,33 @@ def exact(all_batches: list[list[pa.Table]]) -> Counter[Any]:
     return Counter(
         (x["key0"], x["l_v"], y["r_v"]) for x in left for y in right if x["key0"] == y["key0"] and abs(x["time"] - y["time"]) < 20
     )
+
+
+@pytest.mark.parametrize(("before", "after"), ((1, 3), (4, 2)))
+def test_rows_that_are_ahead_go_along_and_are_played_when_their_time_comes(before, after):
+    limit, keys, few = Limit(400), "abcdefgh", "bdg"  # too few to support each other
+    plans = [replace(plan_of(count, 4000, "prob"), ahead=limit) for count in (before, after)]
+    shards, made = [Shard(plans[0], number) for number in range(before)], []
+    for number in range(60):
+        ahead = {2: ("l", 1000), 50: ("r", 1001)}.get(number)
+        tables = []
+        for side in "lr":
+            times, own = [20 * number] * len(keys), list(keys)
+            if ahead is not None and ahead[0] == side:  # first far ahead of all others, and when they have come there, its partners
+                times, own = times + [ahead[1]] * len(few), own + list(few)
+            values = [1000 * number + at for at in range(len(own))]
+            tables.append(pa.table({"time": times, "order": list(range(len(own))), "key0": own, f"{side}_v": values}))
+        if number == 20:
+            shards = divided(shards, plans[1], partial(placed, after))
+        for at, shard in enumerate(shards):
+            mine = [table.filter(pa.array([place(k, len(shards)) == at for k in table["key0"].to_pylist()])) for table in tables]
+            result = shard.play(*shard.sift(mine, told_of(tables, limit)))
+            table = pa.concat_tables(result.joined)
+            made += zip(*(table[name].to_pylist() for name in ("k", "l_v", "r_v")), strict=True)
+        assert sum(shard.aside.held.sum() for shard in shards) == (len(few) if 2 <= number < 50 else 0)
+    assert sum(shard.aside.n_ahead for shard in shards) == len(few)
+    for at, key in enumerate(few):
+        assert (key, 2000 + len(keys) + at, 50_000 + len(keys) + at) in made
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -33,6 +33,7 @@ from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
 from penstock.spark.owed import _value  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
+from strategies import later  # noqa: E402
 
 pytestmark = ON_SPARK
 
@@ -184,12 +185,13 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     assert ps.debt(tmp_path / "a", checkpoint=log, since=1, through=2, spark=spark) == sum(owed(shards, range(2, 3)).values())
 
 
-def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", (5, later(1)), ids=("some gaps", "every gap"))
+def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spark, tmp_path, monkeypatch, step):
     """Settling beside a running query: whatever it has read so far when the next batch commits, nothing is marked that was not read."""
     shards = shards_of((8, 8))[:3]
     own = {name: getattr(Store, name) for name in ("names", "read", "open", "exists")}
     reads = 0
-    for gap in range(100):
+    for gap in range(0, 100, step):
         ledger = Ledger(tmp_path / f"a{gap}", plan_of((8, 8)), "q1")
         write(ledger, shards, range(2))
         log = checkpoint(tmp_path / f"c{gap}", 2)

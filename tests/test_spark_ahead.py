@@ -43,7 +43,7 @@ SOON = at(11 * DAY)
 
 @pytest.mark.parametrize(
     ("left", "right", "shards"),
-    ((FAR, None, 2), later(SOON, None, 1), (SOON, SOON, 2), later(FAR, FAR, 7), later(FAR, SOON, 2)),
+    ((FAR, None, 2), later(SOON, None, 1), later(SOON, SOON, 2), later(FAR, FAR, 7), later(FAR, SOON, 2)),
     ids=("9999 in one", "eleven days in one", "eleven days in both", "9999 in both", "one of each"),
 )
 def test_a_stray_waits_and_the_join_goes_on_over_a_restart_and_settles(spark, tmp_path, left, right, shards):

@@ -38,7 +38,7 @@ def two_streams(spark, folder, n=240, seconds=90, cuts=(0, 20, 55, 90), keys="aa
 SOME = "l_v < r_v or k = 'a'"
 TOLD = (
     later(1, {}, False),
-    (3, {}, False),
+    later(3, {}, False),
     later(2, {"condition": SOME}, False),
     later(1, {"policy": "fifo"}, False),
     (2, {"condition": SOME}, True),

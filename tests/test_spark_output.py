@@ -13,6 +13,7 @@ from penstock.spark.gate import Gate, guard
 from penstock.spark.metrics import COUNTS, counted
 from penstock.spark.quota import Quota
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows
+from strategies import later
 
 
 def test_a_quota_counts_until_it_is_exceeded_and_names_the_batch_and_the_remedy():
@@ -94,7 +95,9 @@ class TestOnSpark:
     pytestmark = ON_SPARK
 
     @pytest.mark.parametrize(
-        ("shards", "options"), [(2, {}), (1, {}), (2, {"condition": "l_v < r_v"})], ids=("of all shards", "of one", "with a condition")
+        ("shards", "options"),
+        [(2, {}), later(1, {}), later(2, {"condition": "l_v < r_v"})],
+        ids=("of all shards", "of one", "with a condition"),
     )
     def test_a_batch_beyond_the_limit_fails_and_a_larger_one_goes_on(self, spark, tmp_path, shards, options):
         parts = {side: [rows(side, 20, seed=1), [(at(200 + i), "abcdefgh"[i % 8], f"{side}x{i}") for i in range(64)]] for side in "lr"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,7 +182,7 @@ def divided(old: Sequence[Aside], plan: Plan, places: Any) -> list[Aside]:
     """What waits in the old shards, by its keys in new ones."""
     new = [Aside(plan) for _ in plan.shards]
     for number, one in enumerate(new):
-        one.front, one.limit, one.numbered = old[0].front, old[0].limit, max(was.numbered for was in old)
+        one.front, one.limit, one.numbered = deepcopy(old[0].front), old[0].limit, max(was.numbered for was in old)
         one.n_ahead, one.n_dropped = (sum(getattr(was, name) for was in old) if not number else 0 for name in ("n_ahead", "n_dropped"))
     for stream in range(len(plan.streams)):
         table = _one([one.tables[stream] for one in old])
