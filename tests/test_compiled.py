@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -42,3 +43,37 @@ def test_nothing_is_announced_where_nothing_is_compiled(monkeypatch, tmp_path, c
     monkeypatch.setattr(compiled.config, "DISABLE_JIT", 1)
     compiled.say_if_cold("play.play")
     assert not caplog.records
+
+
+SHARED = """
+import sys
+import time
+from penstock.core import compiled
+compiled._cache_folder = lambda: sys.argv[1]
+
+def total(numbers: object) -> int:
+    found = 0
+    for number in numbers:
+        found += number * number
+    return found
+
+total = compiled.routine(total)
+print("ready", flush=True)
+total(__import__("numpy").arange(5))
+print(sum(total.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.jit_only
+def test_of_processes_that_need_the_same_code_one_compiles(tmp_path) -> None:
+    file = tmp_path / "shared.py"
+    file.write_text(SHARED)
+    command = [sys.executable, str(file), str(tmp_path)]
+    with compiled.turn(str(tmp_path)):
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        assert [one.stdout.readline() for one in running if one.stdout is not None] == ["ready\n"] * 3
+        time.sleep(0.5)  # they come to the turn, and wait
+        assert all(one.poll() is None for one in running) and compiled.is_taken(str(tmp_path))
+    said = [one.communicate(timeout=60)[0].split() for one in running]
+    assert sorted(misses for (misses,) in said) == ["0", "0", "1"]
+    assert not compiled.is_taken(str(tmp_path))

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import numba
 from numba import types as untyped_types
 from numba.core import config as untyped_config
+from numba.core.compiler_lock import global_compiler_lock
 
 from penstock.core.owned import own_folder
+from penstock.core.turn import is_taken, turn
 
 types: Any = untyped_types
 config: Any = untyped_config
@@ -56,6 +58,12 @@ def say_if_cold(function: str) -> None:
         logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
 
 
+def is_compiling() -> bool:
+    """Whether a process of this machine compiles for this version of the package just now."""
+    folder = None if config.DISABLE_JIT else _cache_folder()
+    return folder is not None and is_taken(folder)
+
+
 def _compile(function: F, **options: Any) -> F:
     jit: Any = numba.njit
     before, folder = config.CACHE_DIR, _cache_folder()
@@ -66,7 +74,20 @@ def _compile(function: F, **options: Any) -> F:
         config.CACHE_DIR = before
     if not config.DISABLE_JIT:
         _widen(compiled)
+        if folder is not None:
+            _take_turns(compiled, folder)
     return compiled
+
+
+def _take_turns(dispatcher: Any, folder: str) -> None:
+    """Compile one process after the other: the workers of a Spark executor all need the same code at the same moment."""
+    compile_now = dispatcher.compile
+
+    def compile_in_turn(signature: Any) -> Any:
+        with global_compiler_lock, turn(folder):  # in this order, as in what Numba compiles for others that call us
+            return compile_now(signature)
+
+    dispatcher.compile = compile_in_turn
 
 
 def _widen(dispatcher: Any) -> None:
