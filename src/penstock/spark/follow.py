@@ -43,7 +43,7 @@ def _ended(query: StreamingQuery) -> bool:
     try:
         return bool(query.awaitTermination(_POLL))  # type: ignore[arg-type]  # it takes parts of a second
     except StreamingQueryException as error:
-        raise PenstockError(f"the query failed: {_cause(error)}") from error
+        raise PenstockError(f"the query failed: {cause(error)}") from error
 
 
 def _event(progress: Any, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _event(progress: Any, metrics: dict[str, Any]) -> dict[str, Any]:
     } | metrics
 
 
-def _cause(error: StreamingQueryException) -> str:
+def cause(error: object) -> str:
     """The line that says what went wrong: the last error of a Python worker, or else Spark's own first line."""
     lines = [line.strip() for line in str(error).splitlines()]
     ours = [line for line in lines if "PenstockError: " in line]

@@ -219,7 +219,7 @@ def check_columns(argument: str, wanted: Sequence[Any], there: Sequence[str]) ->
             raise PenstockError(f"{argument} must name a column of the frame, got {column!r}: {trouble} in {', '.join(there)}")
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: object) -> str:
     """The sentence of an error of Spark, without its trace and its error class.
 
     >>> first_line(ValueError("[NOT_FOUND] The table is not there. SQLSTATE: 42P01;\\n'Project"))

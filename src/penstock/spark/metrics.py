@@ -9,9 +9,11 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.core.budget import Budget
 from penstock.spark.blocks import CELL
 from penstock.spark.interval import Z
 from penstock.spark.loss import Loss
+from penstock.spark.plan import Plan
 
 COUNTS = "counts"
 COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_ahead", "n_null")
@@ -21,6 +23,42 @@ HELD = ("retained_rows", "retained_ahead", "retained_bytes")
 OVERHEADS = ("overhead_statistics", "overhead_ghosts", "overhead_index", "overhead_sketched")
 """Bytes beside the payload, and 1 where statistics have become a sketch."""
 MIN_RECALL = "min_recall"
+OF_BATCH = {
+    "n_input": "tuples that came in",
+    "n_output": "joined rows made",
+    "n_shed": "tuples shed",
+    "n_expired": "tuples that left on time",
+    "n_late": "tuples that broke the promise of their lateness",
+    "n_ahead": "tuples put aside or dropped because they are further ahead than others support",
+    "n_null": "rows without a time, which were dropped",
+    "value": "value of the joined rows made",
+    "lost": "outputs not made, because a tuple was shed or a row came too late",
+    "lost_is_exact": "whether all that was lost was counted (1), or some of it estimated (0)",
+    "recall": "outputs made / (made + lost)",
+    "recall_low": "lower end of the 95 % interval of recall",
+    "recall_high": "upper end of the 95 % interval of recall",
+    "lost_value": "value of the outputs not made",
+    "value_recall": "value made / (made + lost)",
+    "value_recall_low": "lower end of the 95 % interval of value_recall",
+    "value_recall_high": "upper end of the 95 % interval of value_recall",
+}
+"""The metrics of a batch, which are there for the life of the query too, with `total_` before their names: what they count."""
+OF_STATE = {
+    "retained_rows": "tuples in memory at the end of the batch",
+    "retained_ahead": "tuples put aside at the end of the batch",
+    "retained_bytes": "bytes in memory at the end of the batch, with dead payload",
+    "overhead_bytes": "bytes beside the payload: statistics, ghosts and index",
+    "statistics_bytes": "bytes of statistics",
+    "statistics_is_sketch": "whether the counts of a shard have become a sketch",
+    "ghost_bytes": "bytes of the shadow of memory and ghosts",
+    "index_bytes": "bytes of the engine's arrays and names",
+    "budget_rows": "tuples that memory may hold, where memory is in rows",
+    "budget_bytes": "bytes that memory may take, where memory is in bytes",
+    "policy": "who leaves when memory is full",
+    MIN_RECALL: "the recall below which a batch warns or fails",
+    "memory_": "tuples in memory at the end of the batch, by stream",
+}
+"""The others; the name of a stream follows `memory_`."""
 
 
 def counted(streams: int) -> tuple[str, ...]:
@@ -33,8 +71,8 @@ RESULTS = f"{CELL} binary, {COUNTS} array<double>"
 """The rows of the operator: a cell of joined rows, or what a shard has counted, in the order of `counted`."""
 
 
-def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
-    """The aggregates of `DataFrame.observe`; with the recall that batches must reach, where there is one."""
+def metrics(streams: Sequence[str], least: float | None = None, **constant: Any) -> list[Column]:
+    """The aggregates of `DataFrame.observe`; with what is `constant`, and the recall that batches must reach, where there is one."""
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
     out = {prefix + name: column for prefix in ("", "total_") for name, column in _of(prefix, count).items()}
     out |= {name: F.sum(count[name]).cast("bigint") for name in HELD}
@@ -42,9 +80,18 @@ def metrics(streams: Sequence[str], least: float | None = None) -> list[Column]:
     out["overhead_bytes"] = F.sum(statistics + ghosts + index).cast("bigint")
     out |= {"statistics_bytes": F.sum(statistics).cast("bigint"), "statistics_is_sketch": F.max(sketched) > 0}
     out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
-    out |= {} if least is None else {MIN_RECALL: F.max(F.lit(least))}
+    constant |= {} if least is None else {MIN_RECALL: least}
+    out |= {name: F.max(F.lit(value)) for name, value in constant.items()}
     out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
     return [column.alias(name) for name, column in out.items()]
+
+
+def constants(plan: Plan) -> dict[str, Any]:
+    """The metrics of a join that do not change while it runs: its policy, and what all shards together may hold."""
+    policy = plan.options["policy"]
+    budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
+    name = policy if isinstance(policy, str) else str(getattr(policy, "name", type(policy).__name__))
+    return {"policy": name, f"budget_{'bytes' if budget.in_bytes else 'rows'}": budget.most * len(plan.shards)}
 
 
 def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:

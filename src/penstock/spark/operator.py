@@ -19,13 +19,13 @@ from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.hashes import can_hash
 from penstock.spark.inputs import Stream, quoted, stream
-from penstock.spark.metrics import RESULTS, metrics
+from penstock.spark.metrics import RESULTS, constants, metrics
 from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
-from penstock.spark.progress import watch
 from penstock.spark.session import use_this_python
 from penstock.spark.shard import LOST
+from penstock.spark.warn import warn
 
 _STREAMING = "spark.sql.streaming."
 _STORE = f"{_STREAMING}stateStore.providerClass"
@@ -106,7 +106,7 @@ def _assembled(made: Made) -> DataFrame:
     use_this_python(made.spark)
     if streaming:
         _set_up(made.spark)
-        watch(made.spark, least if made.action == "warn" else None, plan.archive)
+        warn(made.spark, least if made.action == "warn" else None, plan.archive)
     played = _packed(made.frames, plan, streaming).groupBy(SHARD)
     results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None
@@ -116,7 +116,7 @@ def _assembled(made: Made) -> DataFrame:
         results = results.repartition(1).mapInArrow(guard(len(plan.streams), recall, most), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
-    observed = results.observe(plan.name, *metrics(plan.streams, least))
+    observed = results.observe(plan.name, *metrics(plan.streams, least, **constants(plan)))
     return observed.mapInArrow(unpacker(arrow_schema(schema)), schema)
 
 

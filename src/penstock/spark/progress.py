@@ -1,25 +1,9 @@
-"""`ps.progress`: what a running join says of itself; and a listener that warns."""
+"""`ps.progress`: what a running join says of itself."""
 
 from __future__ import annotations
 
-import json
-import logging
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary, ref
-
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQueryListener
-from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
-from pyspark.sql.utils import is_remote
-
-from penstock.core.errors import PenstockError
-from penstock.spark.metrics import MIN_RECALL
-from penstock.spark.sources import misplaced
-
-logger = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
@@ -49,20 +33,22 @@ def progress(query: Any) -> Progress | None:
     last = query.lastProgress
     if last is None:
         return None
-    joins = _joins_in(last)
+    joins = joins_in(last)
     if any(None in numbers.values() for numbers in joins.values()):
         for earlier in reversed(query.recentProgress):
-            before = _joins_in(earlier)
-            joins = {name: _filled(numbers, before.get(name, {})) for name, numbers in joins.items()}
+            before = joins_in(earlier)
+            joins = {name: filled(numbers, before.get(name, {})) for name, numbers in joins.items()}
     return Progress(int(last.batchId), joins)
 
 
-def _joins_in(event: Any) -> dict[str, dict[str, Any]]:
+def joins_in(event: Any) -> dict[str, dict[str, Any]]:
+    """The metrics of the joins in a progress event, by name."""
     found = {name: _numbers(row) for name, row in event.observedMetrics.items()}
     return {name: numbers for name, numbers in found.items() if _is_ours(numbers)}
 
 
-def _filled(numbers: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def filled(numbers: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a batch; what Spark did not ask for is that of the batch before."""
     return {name: before.get(name) if value is None else value for name, value in numbers.items()}
 
 
@@ -83,77 +69,6 @@ def _text(value: Any) -> str:
         return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
     return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
-
-
-class _JsonCallback(JStreamingQueryListener):
-    """Hands progress to a listener as one text. PySpark asks Java for every number in turn, which takes a tenth of a second per batch."""
-
-    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
-        """Pass it on."""
-        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": json.loads(jevent.progress().json())}))
-
-
-class _Watch(StreamingQueryListener):
-    """Warns of batches that lost too much, and once per query of rows without a time."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.session = ref(spark)
-        self.archives: set[str] = set()  # of the joins of the session
-        self.told: set[tuple[str, str]] = set()
-
-    @cached_property
-    def _jlistener(self) -> Any:
-        java: Any = SparkContext._jvm
-        return java.PythonStreamingQueryListenerWrapper(_JsonCallback(self))
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Look at where a query writes, which nobody knew before."""
-        spark = self.session()
-        for told in misplaced(spark, str(event.id), sorted(self.archives)) if spark is not None else ():
-            logger.error("query %s: %s: stop it, and begin anew with places apart", event.id, told)
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Look at the metrics of a batch."""
-        last = event.progress
-        for name, row in last.observedMetrics.items():
-            found = _numbers(row)
-            if not _is_ours(found):
-                continue
-            least = found.get(MIN_RECALL)
-            if least is not None and found["recall"] < least:
-                logger.warning(
-                    "join %s: batch %s has a recall of %.4f, below min_recall %g (%d outputs lost)",
-                    name, last.batchId, found["recall"], least, found["lost"],
-                )  # fmt: skip
-            if found["total_n_null"] and (str(last.id), name) not in self.told:
-                self.told.add((str(last.id), name))
-                logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing is to be said."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing is to be said."""
-
-
-_watches: WeakKeyDictionary[SparkSession, _Watch] = WeakKeyDictionary()
-
-
-def watch(spark: SparkSession, least: float | None, archive: str | None = None) -> None:
-    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics, and of an archive in a sink.
-
-    Not under Spark Connect, where a listener is a thread of the client that would keep it from ending.
-    """
-    if is_remote():
-        if least is not None:
-            raise PenstockError(
-                f"min_recall must fail under Spark Connect, got {least:g} to warn of: "
-                f'say min_recall=({least:g}, "fail"), or look at ps.progress(query)'
-            )
-        return
-    if spark not in _watches:
-        _watches[spark] = _Watch(spark)
-        spark.streams.addListener(_watches[spark])
-    if archive is not None:
-        _watches[spark].archives.add(archive)

@@ -1,0 +1,89 @@
+"""One listener per Spark session, and those who follow it: what queries begin, report and end reaches Python once."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from threading import Thread
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
+from pyspark.sql.utils import is_remote
+
+
+class Follower(Protocol):
+    """Hears of the queries of a session, in a thread of the listener."""
+
+    def started(self, event: Any) -> None:
+        """A query has started."""
+
+    def progressed(self, progress: Any) -> None:
+        """A query has ended a batch."""
+
+    def ended(self, event: Any) -> None:
+        """A query has stopped or failed."""
+
+
+def follow_session(spark: SparkSession, follower: Follower) -> None:
+    """Call `follower` from now on for every query of the session."""
+    if spark not in _listeners:
+        listener = _listeners[spark] = _Listener()
+        if is_remote():
+            # There a listener is a thread of the client; as the child of a daemon it does not keep the client from ending.
+            adding = Thread(target=spark.streams.addListener, args=(listener,), daemon=True)
+            adding.start()
+            adding.join()
+        else:
+            spark.streams.addListener(listener)
+    _listeners[spark].followers += (follower,)
+
+
+def leave_session(spark: SparkSession, follower: Follower) -> None:
+    """Call it no more. The listener stays, since others may follow."""
+    listener = _listeners[spark]
+    listener.followers = tuple(one for one in listener.followers if one is not follower)
+
+
+class _Listener(StreamingQueryListener):
+    """Passes events on."""
+
+    def __init__(self) -> None:
+        self.followers: tuple[Follower, ...] = ()
+
+    @cached_property
+    def _jlistener(self) -> Any:
+        java: Any = SparkContext._jvm
+        return java.PythonStreamingQueryListenerWrapper(_JsonCallback(self))
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Pass it on."""
+        for follower in self.followers:
+            follower.started(event)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Pass it on."""
+        for follower in self.followers:
+            follower.progressed(event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """An idle query has nothing to report."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Pass it on."""
+        for follower in self.followers:
+            follower.ended(event)
+
+
+class _JsonCallback(JStreamingQueryListener):
+    """Hands progress to a listener as one text. PySpark asks Java for every number in turn, which takes a tenth of a second per batch."""
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+        """Pass it on."""
+        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": json.loads(jevent.progress().json())}))
+
+
+_listeners: WeakKeyDictionary[SparkSession, _Listener] = WeakKeyDictionary()

@@ -1,0 +1,71 @@
+"""What the log says of the joins of a session: batches that lost too much, rows without a time, places that are mixed up."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from penstock.core.errors import PenstockError
+from penstock.spark.listener import follow_session
+from penstock.spark.metrics import MIN_RECALL
+from penstock.spark.progress import joins_in
+from penstock.spark.sources import misplaced
+
+logger = logging.getLogger("penstock")
+
+
+def warn(spark: SparkSession, least: float | None, archive: str | None = None) -> None:
+    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics, and of an archive in a sink.
+
+    Not under Spark Connect.
+    """
+    if is_remote():
+        if least is not None:
+            raise PenstockError(
+                f"min_recall must fail under Spark Connect, got {least:g} to warn of: "
+                f'say min_recall=({least:g}, "fail"), or look at ps.progress(query)'
+            )
+        return
+    if spark not in _warners:
+        _warners[spark] = _Warner(spark)
+        follow_session(spark, _warners[spark])
+    if archive is not None:
+        _warners[spark].archives.add(archive)
+
+
+class _Warner:
+    """Warns of batches that lost too much, and once per query of rows without a time."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.session = ref(spark)
+        self.archives: set[str] = set()  # of the joins of the session
+        self.told: set[tuple[str, str]] = set()
+
+    def started(self, event: Any) -> None:
+        """Look at where a query writes, which nobody knew before."""
+        spark = self.session()
+        for told in misplaced(spark, str(event.id), sorted(self.archives)) if spark is not None else ():
+            logger.error("query %s: %s: stop it, and begin anew with places apart", event.id, told)
+
+    def progressed(self, progress: Any) -> None:
+        """Look at the metrics of a batch."""
+        for name, found in joins_in(progress).items():
+            least = found.get(MIN_RECALL)
+            if least is not None and found["recall"] < least:
+                logger.warning(
+                    "join %s: batch %s has a recall of %.4f, below min_recall %g (%d outputs lost)",
+                    name, progress.batchId, found["recall"], least, found["lost"],
+                )  # fmt: skip
+            if found["total_n_null"] and (str(progress.id), name) not in self.told:
+                self.told.add((str(progress.id), name))
+                logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
+
+    def ended(self, event: Any) -> None:
+        """Nothing is to be said."""
+
+
+_warners: WeakKeyDictionary[SparkSession, _Warner] = WeakKeyDictionary()
