@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 
 _ON_SPARK = {
     "debt": "settle", "explain": "explain", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs",
-    "truncate": "truncate",
+    "truncate": "truncate", "watch": "watch",
 }  # fmt: skip
 
 

@@ -6,7 +6,8 @@ import json
 import signal
 import threading
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,12 @@ def run(
             "--set", metavar="KEY=VALUE", help="Another value for a key of the file, such as join.memory=2000.", show_default=False
         ),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT", help="Serve the metrics for Prometheus and a live page there; 0.0.0.0:PORT for others too.", show_default=False
+        ),
+    ] = None,
     form: FormatOption = "table",
 ) -> None:
     """Run the streaming join that a file describes: sources, streams, join, sink.
@@ -54,12 +61,30 @@ def run(
 
     from penstock.spark import pipeline as on_spark
 
-    spark = on_spark.open_session(recipe)
-    events = watch(recipe, spark, as_json=as_json)
+    with served(metrics) as shown:
+        spark = on_spark.open_session(recipe)
+        shown(spark)
+        events = watch(recipe, spark, as_json=as_json)
     if recipe.sink["kind"] == "memory" and not as_json:
         spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
     if not as_json:
         typer.echo(_summary(recipe, events))
+
+
+@contextmanager
+def served(metrics: str | None) -> Iterator[Callable[[Any], Any]]:
+    """While it lasts, what `--metrics` asks for: a function that takes the session whose queries are shown."""
+    if metrics is None:
+        yield lambda spark: None
+        return
+    from penstock.spark.watch import Watch
+
+    address, _, port = metrics.rpartition(":")
+    if not (port.isascii() and port.isdigit()):
+        raise PenstockError(f"--metrics must be a port such as 9108, or an address and a port such as 0.0.0.0:9108, got {metrics!r}")
+    with Watch(int(port), *([address.strip("[]")] if address else [])) as server:
+        note(f"watch it at {server.url}; Prometheus finds its metrics at {server.url}metrics")
+        yield server.of
 
 
 def _summary(recipe: Recipe, events: Sequence[dict[str, Any]]) -> str:

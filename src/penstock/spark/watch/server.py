@@ -1,0 +1,123 @@
+"""One small HTTP server that answers GET: `/` is the live page, `/data.json` what it shows, `/metrics` is for Prometheus."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import re
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from penstock.core.errors import PenstockError
+from penstock.spark.watch.board import Board
+from penstock.spark.watch.data import page_data
+from penstock.spark.watch.exposition import Exposition
+
+_PAGE = Path(__file__).with_name("page.html")
+_ANSWERED = ("GET", "HEAD")
+
+
+class Application:
+    """Answers a request, by WSGI."""
+
+    def __init__(self, board: Board, look: Callable[[], None]) -> None:
+        self.board, self.look = board, look
+        registry = CollectorRegistry()
+        registry.register(Exposition(board))
+        self.metrics = make_wsgi_app(registry)
+        self.page = _PAGE.read_bytes()
+        self.policy = _content_policy(self.page.decode())
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if method not in _ANSWERED:
+            return self._answer(start, "405 Method Not Allowed", "text/plain", f"{method} is not answered, GET is\n".encode())
+        head = method == "HEAD"
+        self.look()
+        if path == "/metrics":
+            kept: list[Any] = []
+            (body,) = self.metrics(environ | {"REQUEST_METHOD": "GET"}, lambda *said: kept.extend(said))
+            status, headers = kept
+            return self._answer(start, status, None, body, headers, head=head)
+        if path == "/":
+            return self._answer(start, "200 OK", "text/html", self.page, head=head)
+        if path == "/data.json":
+            return self._answer(start, "200 OK", "application/json", page_data(self.board), head=head)
+        return self._answer(start, "404 Not Found", "text/plain", b"there is /, /metrics and /data.json\n", head=head)
+
+    def _answer(
+        self, start: Callable[..., Any], status: str, kind: str | None, body: bytes, more: Iterable[Any] = (), *, head: bool = False
+    ) -> list[bytes]:
+        headers = [
+            *more,
+            *([("Content-Type", f"{kind}; charset=utf-8")] if kind else []),
+            ("Content-Length", str(len(body))),
+            ("Content-Security-Policy", self.policy),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cache-Control", "no-store"),
+            ("Server", "penstock"),
+        ]
+        start(status, [*headers, ("Allow", ", ".join(_ANSWERED))] if status.startswith("405") else headers)
+        return [b"" if head else body]
+
+
+def listen(port: int, address: Any) -> WSGIServer:
+    """A server at this place, which does not answer yet."""
+    try:
+        if not isinstance(address, str) or not address:
+            raise TypeError
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        kind = _Server6 if found[0] == socket.AF_INET6 else _Server
+        return kind((str(found[4][0]), port), _Handler)
+    except (OSError, TypeError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
+            raise PenstockError(f"port must be free, got {port}, where another program listens: choose another, or 0 for any") from None
+        if number == errno.EACCES:
+            raise PenstockError(f"port must be one that you may listen on, got {port}: those below 1024 are the system's") from None
+        raise PenstockError(f"address must be one of this machine, such as 127.0.0.1 or 0.0.0.0, got {address!r}") from None
+
+
+def _content_policy(page: str) -> str:
+    """The page runs its own script and style and asks this server alone; nothing else is loaded, nor may others frame it."""
+
+    def own(tag: str) -> str:
+        found = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in found)
+
+    return (
+        f"default-src 'none'; script-src {own('script')}; style-src {own('style')}; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without the name of the machine, for which a server of names would be asked."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is none of our business."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 30  # seconds that a client may take
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Not into the log of the query."""
