@@ -15,7 +15,7 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe", "--hide-scrollbars")
 _PIPES = 'exec "$@" 3<&"$COMMANDS" 4>&"$ANSWERS"'  # chromium reads commands from 3 and answers on 4
-_PATIENCE = 60.0  # seconds
+_PATIENCE = 300.0  # seconds
 
 
 class Browser:

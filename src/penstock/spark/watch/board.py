@@ -24,7 +24,7 @@ class Point:
 
     time: float  # seconds since 1970
     batches: int
-    held: float | None
+    held: float
     sums: dict[str, float]
 
 
@@ -40,6 +40,12 @@ class Join:
     def unit(self) -> str:
         """What the budget counts: rows or bytes."""
         return "bytes" if "budget_bytes" in self.numbers else "rows"
+
+    @property
+    def held(self) -> float:
+        """What counts against the budget: tuples, or bytes with what statistics, ghosts and index take."""
+        names = ("retained_bytes", "overhead_bytes") if self.unit == "bytes" else ("retained_rows",)
+        return float(sum(self.numbers[name] for name in names))
 
     @property
     def rows_per_second(self) -> float | None:
@@ -58,7 +64,7 @@ class Join:
             before = self.points.pop()
             batches += before.batches
             sums = {name: value + before.sums[name] for name, value in sums.items()}
-        self.points.append(Point(time, batches, self.numbers[f"retained_{self.unit}"], sums))
+        self.points.append(Point(time, batches, self.held, sums))
         while self.points[0].time < time - HOUR:
             self.points.popleft()
 

@@ -28,7 +28,8 @@ def _join(name: str, join: Join) -> dict[str, Any]:
     columns["held"] = [point.held for point in join.points]
     columns |= {column: [_finite(point.sums[column]) for point in join.points] for column in SUMMED}
     numbers = {metric: _finite(value) for metric, value in join.numbers.items()}
-    return {"name": name, "unit": join.unit, "rows_per_second": join.rows_per_second, "numbers": numbers, "points": columns}
+    told = {"name": name, "unit": join.unit, "held": join.held, "rows_per_second": join.rows_per_second}
+    return told | {"numbers": numbers, "points": columns}
 
 
 def _finite(value: Any) -> Any:
