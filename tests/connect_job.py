@@ -8,14 +8,28 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from urllib.request import urlopen
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
+from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
 import penstock as ps
 
 SCHEMA = "ts timestamp, k string, v string"
+
+
+def watched(url: str) -> dict[str, float]:
+    """What Prometheus gets, once the end of the query has been reported."""
+    for _ in range(600):
+        text = urlopen(f"{url}metrics", timeout=30).read().decode()
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        if any(sample.name == "penstock_query_running" and sample.value == 0 for sample in samples):
+            break
+        time.sleep(0.1)
+    return {sample.name: sample.value for sample in samples}
 
 
 def main(folder: str) -> None:
@@ -28,9 +42,11 @@ def main(folder: str) -> None:
     live = ps.join(
         {s: ps.stream(f, time="ts", window="10 seconds") for s, f in streams.items()}, memory=20, archive=f"{folder}/archive", **options
     )
+    served = ps.watch(spark)  # never stopped: it must not keep the client from ending
     query = live.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
-    query = query.trigger(availableNow=True).start(f"{folder}/out")
+    query = query.trigger(availableNow=True).queryName("few").start(f"{folder}/out")
     query.awaitTermination()
+    found["watched"] = watched(served.url)
     found["stream"] = sorted([row["l_v"], row["r_v"]] for row in spark.read.parquet(f"{folder}/out").collect())
     found["run"] = str(query.runId)
     told = ps.progress(query)

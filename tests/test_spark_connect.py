@@ -47,6 +47,9 @@ def test_a_join_under_spark_connect(tmp_path):
     assert registered.name == f"0001-000000000-{found['run']}.json"
     told = found["told"]
     assert all(pair in pairs for pair in found["stream"]) and told["total_n_input"] == 120
+    watched = found["watched"]
+    assert watched["penstock_query_running"] == 0 and watched["penstock_n_input_total"] == 120
+    assert watched["penstock_lost_total"] == told["total_lost"] and watched["penstock_recall"] == told["total_recall"]
     assert told["total_n_output"] == len(found["stream"]) and told["total_lost"] == len(pairs) - len(found["stream"]) > 0
 
 

@@ -26,7 +26,7 @@ from penstock.spark.watch import Watch
 from penstock.spark.watch.board import HOUR, SLOT, Board
 from penstock.spark.watch.data import page_data
 from penstock.spark.watch.exposition import exported
-from sparks import ON_SPARK, in_batches, joined, rows
+from sparks import ON_SPARK, SCHEMA, in_batches, joined, rows
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -109,8 +109,10 @@ def test_a_query_stops_fails_and_starts_again():
 def test_what_spark_did_not_ask_the_join_for_is_that_of_the_batch_before():
     board = Board()
     board.begin("q", "1", None)
-    board.progressed(batch(0, {"a": metrics(2)}))
-    board.progressed(batch(1, {"a": dict.fromkeys(metrics(0))}, at=20.0))
+    board.progressed(batch(0, {"a": dict.fromkeys(metrics(0))}))
+    assert not board.queries["q"].joins and json.loads(page_data(board))
+    board.progressed(batch(1, {"a": metrics(2)}))
+    board.progressed(batch(2, {"a": dict.fromkeys(metrics(0))}, at=20.0))
     join = board.queries["q"].joins["a"]
     assert join.numbers == metrics(2) and len(join.points) == 1
 
@@ -159,6 +161,8 @@ def test_a_port_that_is_taken_and_bad_ports_are_refused():
     for port in (-1, 65536, "9108", True, 1.5, None):
         with pytest.raises(ps.PenstockError, match="port must be a whole number from 0"):
             Watch(port)
+    with pytest.raises(ps.PenstockError, match="spark must be a Spark session, got 9108"):
+        ps.watch(9108)
     for address in ("", "no.such.host.invalid", 7, "192.0.2.1"):
         with pytest.raises(ps.PenstockError, match="address must be one of this machine"):
             Watch(0, address)
@@ -172,6 +176,13 @@ def test_the_examples_ask_for_what_is_served(file):
         served._board.begin("q", "1", "a query")
         served._board.progressed(batch(0, {"a": every}))
         assert len(named) > 5 and named <= {name for name, _ in scraped(served)}
+
+
+def test_the_docs_have_every_metric():
+    text = (EXAMPLES.parent / "docs" / "spark.md").read_text()
+    for name in [*OF_BATCH, *OF_STATE]:
+        said = "`memory_<stream>`" if name == "memory_" else f"`{name}`"
+        assert said in text or (name.startswith("value_recall_") and "`value_recall` ..." in text), name
 
 
 @on_spark
@@ -213,3 +224,12 @@ def test_a_pipeline_says_where_it_can_be_watched(spark, tmp_path, monkeypatch, c
     assert "--metrics must be a port such as 9108, or an address and a port such as 0.0.0.0:9108, got 'nine'" in capsys.readouterr().err
     assert run(["run", str(SAMPLE), *short, "--metrics", "0"]) == 0
     assert re.search(r"note: watch it at http://127\.0\.0\.1:\d+/; Prometheus", capsys.readouterr().err)
+
+
+@on_spark
+def test_sparks_ui_has_the_steps_of_a_join_by_name(spark, capsys):
+    left, right = (spark.createDataFrame(rows(side, 3), SCHEMA) for side in "lr")
+    joined(left, right, name="clicks", condition="l_v <> r_v").explain("formatted")
+    plan = capsys.readouterr().out
+    for step in ("pack l", "pack r", "open", "close", "unpack"):
+        assert f"Arguments: clicks: {step}(" in plan

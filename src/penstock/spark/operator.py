@@ -5,7 +5,7 @@ streams, each: select, shard, pack  ->  union  ->  one stateful processor per sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
-from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, packer, unpacker
+from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.hashes import can_hash
 from penstock.spark.inputs import Stream, quoted, stream
@@ -113,11 +113,11 @@ def _assembled(made: Made) -> DataFrame:
     recall = must if plan.condition is None else None  # with a condition the gate looks at it
     most = plan.max_output if len(plan.shards) > 1 else None  # a single shard has counted all there is
     if recall is not None or most is not None:
-        results = results.repartition(1).mapInArrow(guard(len(plan.streams), recall, most), RESULTS)
+        results = results.repartition(1).mapInArrow(_called(f"{plan.name}: guard", guard(len(plan.streams), recall, most)), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
     observed = results.observe(plan.name, *metrics(plan.streams, least, **constants(plan)))
-    return observed.mapInArrow(unpacker(arrow_schema(schema)), schema)
+    return observed.mapInArrow(_called(f"{plan.name}: unpack", unpacker(arrow_schema(schema))), schema)
 
 
 def _set_up(spark: SparkSession) -> None:
@@ -151,13 +151,20 @@ def _packed(frames: list[DataFrame], plan: Plan, streaming: bool) -> DataFrame:
     ids = np.array(plan.shards)
     named = enumerate(zip(frames, plan.times, strict=True))
     packs = [packer(number, ids, time, frame.columns, keys, limit=plan.ahead, **flush) for number, (frame, time) in named]
-    packed = [_nameless(frame).mapInArrow(pack, PACKED) for frame, pack in zip(frames, packs, strict=True)]
+    steps = [_called(f"{plan.name}: pack {name}", pack) for name, pack in zip(plan.streams, packs, strict=True)]
+    packed = [_nameless(frame).mapInArrow(step, PACKED) for frame, step in zip(frames, steps, strict=True)]
     united = packed[0]
     for other in packed[1:]:
         united = united.unionByName(other)
     # In a streaming query this is the batch's own timestamp, of Spark's offset log: a batch that is played again has the same.
     united = united.withColumn(STAMP, F.unix_micros(F.current_timestamp()))
     return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
+
+
+def _called(name: str, step: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """A step of the join under the name that Spark's UI shows in the plan of a query."""
+    step.__name__ = name
+    return step
 
 
 def _nameless(frame: DataFrame) -> DataFrame:
@@ -169,9 +176,10 @@ def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float
     """The results without what a condition refuses, through a gate that counts them."""
     streams = len(plan.streams)
     wide = T.StructType([*schema, T.StructField(LOST, T.DoubleType()), T.StructField(BESIDE, T.ArrayType(T.DoubleType()))])
-    open_rows = made.mapInArrow(opened(plan.schema), wide)
+    open_rows = made.mapInArrow(_called(f"{plan.name}: open", opened(plan.schema)), wide)
     judged = open_rows.where(F.col(LOST).isNull() | F.expr(str(plan.condition)))
-    cells = _nameless(judged).mapInArrow(closed(plan.schema, streams, plan.has_importance), RESULTS).withColumn(GATE, F.lit(0))
+    close = _called(f"{plan.name}: close", closed(plan.schema, streams, plan.has_importance))
+    cells = _nameless(judged).mapInArrow(close, RESULTS).withColumn(GATE, F.lit(0))
     return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), RESULTS, "Append", "None")
 
 

@@ -117,7 +117,8 @@ class Board:
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
             query.batch, query.time = int(progress.batchId), dt.datetime.fromisoformat(progress.timestamp).timestamp() + seconds
             for name, found in joins.items():
-                query.joins.setdefault(name, Join()).add(query.time, seconds, found)
+                if name in query.joins or found["n_input"] is not None:  # else nothing is known of it yet
+                    query.joins.setdefault(name, Join()).add(query.time, seconds, found)
 
     def ended(self, event: Any) -> None:
         """A query has stopped or failed."""

@@ -26,6 +26,8 @@ def watch(spark: SparkSession, port: int = 0, *, address: str = _LOOPBACK) -> Wa
 
     It serves until its `stop()` or the end of a `with` block; it does not keep the program from ending.
     """
+    if not hasattr(spark, "streams"):
+        raise PenstockError(f"spark must be a Spark session, got {spark!r}")
     served = Watch(port, address)
     try:
         return served.of(spark)
