@@ -9,6 +9,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -177,8 +178,11 @@ def test_kernels_are_kept_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
     try:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         monkeypatch.setattr(compiled, "own_folder", nobody)
+        monkeypatch.setattr(compiled.config, "CACHE_DIR", str(tmp_path / "said"))
         assert compiled._cache_folder() is None
-        assert len(asked) == 2 and asked[1].parent == tmp_path / "penstock"
+        package = Path(compiled.__file__).parent.parent
+        temporary = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+        assert [path.parent for path in asked] == [tmp_path / "said", package / "__pycache__", tmp_path / "penstock", temporary]
     finally:
         compiled._cache_folder.cache_clear()
 

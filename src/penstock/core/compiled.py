@@ -4,21 +4,26 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types as untyped_types
+from numba.core import caching as untyped_caching
 from numba.core import config as untyped_config
 from numba.core.compiler_lock import global_compiler_lock
 
-from penstock.core.owned import own_folder
+from penstock.core.owned import own_folder, own_name
 from penstock.core.turn import is_taken, turn
 
 types: Any = untyped_types
 config: Any = untyped_config
+caching: Any = untyped_caching
 
 logger = logging.getLogger("penstock")
 
@@ -51,8 +56,8 @@ def say_if_cold(function: str) -> None:
     folder = None if config.DISABLE_JIT else _cache_folder()
     if folder is None and not config.DISABLE_JIT:
         logger.warning(
-            "Penstock compiles, which takes about a minute, and will do so again in the next process: neither the folder of the package "
-            "nor ~/.cache/penstock is one to which this user alone can write."
+            "Penstock compiles, which takes about a minute, and will do so again in the next process: no folder was found to which this "
+            "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
     elif folder is not None and not any(Path(folder).glob(f"*/{function}-*.nbi")):
         logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
@@ -66,12 +71,12 @@ def is_compiling() -> bool:
 
 def _compile(function: F, **options: Any) -> F:
     jit: Any = numba.njit
-    before, folder = config.CACHE_DIR, _cache_folder()
-    config.CACHE_DIR = folder or before
+    before, folder = (config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES), _cache_folder()
+    config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = folder or "", f"{__name__}.{KernelLocator.__name__}"
     try:
         compiled: F = jit(cache=folder is not None, nogil=True, error_model="numpy", **options)(function)
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
     if not config.DISABLE_JIT:
         _widen(compiled)
         if folder is not None:
@@ -88,6 +93,35 @@ def _take_turns(dispatcher: Any, folder: str) -> None:
             return compile_now(signature)
 
     dispatcher.compile = compile_in_turn
+
+
+class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
+    """Where Numba keeps the machine code of a function: by the sources alone, so that it is found wherever the package lies.
+
+    A package that is sent with a Spark job is a zip file in another folder for each job. Numba's own locators go by the path of the file.
+    """
+
+    def __init__(self, function: Any, file: str) -> None:
+        self.line, self.folder = function.__code__.co_firstlineno, Path(config.CACHE_DIR, Path(file).parent.name)
+
+    def get_cache_path(self) -> str:
+        """The folder of its package."""
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        """The version of the sources, which the name of the folder has."""
+        return self.folder.parent.name
+
+    def get_disambiguator(self) -> str:
+        """Two functions may have one name."""
+        return str(self.line)
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> "KernelLocator":
+        """The locator of a function."""
+        found = cls(function, file)
+        found.ensure_cache_path()
+        return found
 
 
 def _widen(dispatcher: Any) -> None:
@@ -116,8 +150,7 @@ def _cache_folder() -> str | None:
     Numba's files are pickles, so they are read only from a folder that nobody else can write to.
     Numba notices a change in the file of a function, but not in the files of the functions that it calls.
     """
-    package = Path(__file__).parent.parent
-    texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.glob("*/*.py")}
+    texts = _sources()
     waiting = [name for name, text in texts.items() if "from penstock.core.compiled import" in text]
     reached: set[str] = set()
     while waiting:
@@ -128,7 +161,22 @@ def _cache_folder() -> str | None:
     digest = hashlib.sha256()
     for name in sorted(reached):
         digest.update(texts[name].encode())
-    name = f"kernels-{digest.hexdigest()[:16]}"
-    homes = (package / "__pycache__", Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock")
-    found = (own_folder(home / name) for home in homes)
+    found = (own_folder(home / f"kernels-{digest.hexdigest()[:16]}") for home in _homes())
     return next((str(folder) for folder in found if folder is not None), None)
+
+
+def _sources() -> dict[str, str]:
+    """The texts of the package's modules by their names; the package may be a zip file."""
+    folders = [folder for folder in files("penstock").iterdir() if folder.is_dir()]
+    modules = [(folder.name, file) for folder in folders for file in folder.iterdir() if file.name.endswith(".py")]
+    return {f"{folder}/{file.name}": file.read_text(encoding="utf-8") for folder, file in modules}
+
+
+def _homes() -> Iterator[Path]:
+    """Where the folder may be, the best first."""
+    if config.CACHE_DIR:  # NUMBA_CACHE_DIR
+        yield Path(config.CACHE_DIR)
+    yield Path(__file__).parent.parent / "__pycache__"
+    with suppress(RuntimeError):  # in a container the user may have no home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    yield Path(tempfile.gettempdir()) / own_name()

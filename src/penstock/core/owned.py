@@ -26,6 +26,11 @@ def own_folder(path: Path) -> Path | None:
         return None
 
 
+def own_name() -> str:
+    """The name of the user's folder in a place that is everybody's."""
+    return f"penstock-{os.getuid() if hasattr(os, 'getuid') else os.getlogin()}"
+
+
 def _is_own(path: Path) -> bool:
     """Whether a folder and those in it are this user's, and nobody else can put another in its place."""
     if not hasattr(os, "getuid"):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.core.data import unpack, write
 from penstock.core.errors import PenstockError
-from penstock.core.owned import own_folder
+from penstock.core.owned import own_folder, own_name
 from penstock.spark.aside import FACTS, ROWS
 from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.payload import Block, Changes, Payload
@@ -29,7 +29,7 @@ from penstock.spark.shard import Shard
 def folder_of(query: str, name: str, number: int) -> Path | None:
     """Where workers leave a shard; Spark removes its local folders when it ends. None where others could write: then nothing is left."""
     root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    own = own_folder(Path(root) / f"penstock-{os.getuid() if hasattr(os, 'getuid') else os.getlogin()}")
+    own = own_folder(Path(root) / own_name())
     return None if own is None else own / query / name / str(number)
 
 
