@@ -1,6 +1,5 @@
 """Penstock: stream joins in sliding windows under a hard memory budget. `import penstock as ps`."""
 
-from importlib import import_module
 from typing import Any
 
 from penstock.core.engine import Keep
@@ -30,7 +29,9 @@ _ON_SPARK = {
 def __getattr__(name: str) -> Any:
     """What needs Spark is imported when it is asked for."""
     if name in _ON_SPARK:
-        return getattr(import_module(f"penstock.spark.{_ON_SPARK[name]}"), name)
+        from penstock.spark.presence import on_spark
+
+        return on_spark(_ON_SPARK[name], name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

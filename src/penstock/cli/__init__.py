@@ -15,6 +15,7 @@ from penstock.cli import bench, demo, generate, ledger, optimum, order, policies
 from penstock.cli import run as pipelines
 from penstock.cli.output import Stopped, complain
 from penstock.core.errors import PenstockError
+from penstock.spark.presence import missing_pyspark
 
 _INTERRUPTED = 130
 
@@ -65,6 +66,9 @@ def run(arguments: list[str]) -> int:
         usage = getattr(error, "format_message", None)
         if callable(usage):
             return complain(_as_ours(usage()))
+        lacking = missing_pyspark() if isinstance(error, ImportError) else None
+        if lacking is not None:
+            return complain(lacking)
         if os.environ.get("PENSTOCK_TRACEBACK"):
             raise
         return complain(f"unexpected {type(error).__name__}: {error} (PENSTOCK_TRACEBACK=1 shows where)", status=1)

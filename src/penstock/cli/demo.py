@@ -37,7 +37,7 @@ def demo(
 ) -> None:
     """Join two skewed, bursty streams on Spark in a tenth of the memory, and see how much of the exact result comes out.
 
-    It runs examples/demo.toml. Without Java the simulator plays the same rows.
+    It runs examples/demo.toml. Without PySpark or Java the simulator plays the same rows.
     """
     as_json = wants_json(form)
     replaced = {"sink.path": str(out / "joined"), "sink.checkpoint": str(out / "checkpoint")}
@@ -48,10 +48,11 @@ def demo(
     from penstock.experiments import demo as show
     from penstock.experiments import figures
     from penstock.spark.java import missing_java
+    from penstock.spark.presence import GENERATOR, missing_pyspark, too_old
 
     recipe = read(show.SAMPLE, replaced)
     out.mkdir(parents=True, exist_ok=True)
-    lacking = missing_java()
+    lacking = missing_pyspark() or missing_java() or too_old("the demo's source of rows", GENERATOR)
     if lacking:
         note(f"{lacking}; until then the simulator plays the same rows, without Spark")
         found = show.compare(recipe, None)
