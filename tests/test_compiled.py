@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,33 @@ def test_code_that_was_kept_is_not_announced() -> None:
     """Two processes: whichever of the tests compiled first, the second of these finds the code."""
     said = [subprocess.run([sys.executable, "-c", PLAY], check=True, capture_output=True, text=True).stderr for _ in range(2)]
     assert "compiles" not in said[1]
+
+
+ROUND = """
+from penstock.core import rounding
+
+rounding.rounded(1.5)
+print(rounding.__file__, sum(rounding.rounded.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.jit_only
+def test_code_is_found_by_its_sources_wherever_the_package_lies(tmp_path) -> None:
+    """As a zip file that Spark sends with a job, in another folder each time."""
+    package, found = Path(compiled.__file__).parent.parent, []
+    for name in ("one", "two"):
+        sent = tmp_path / name / "penstock.zip"
+        sent.parent.mkdir()
+        with zipfile.ZipFile(sent, "w") as file:
+            for path in package.rglob("*.py"):
+                file.write(path, path.relative_to(package.parent))
+        environment = os.environ | {"PYTHONPATH": str(sent), "XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""}
+        done = subprocess.run([sys.executable, "-c", ROUND], env=environment, check=True, capture_output=True, text=True)
+        place, hits = done.stdout.split()
+        assert place.startswith(str(sent))
+        found.append(hits)
+    assert found == ["0", "1"]
+    assert [path.name for path in (tmp_path / "cache" / "penstock").iterdir()] == [Path(str(compiled._cache_folder())).name]
 
 
 def test_nothing_is_announced_where_nothing_is_compiled(monkeypatch, tmp_path, caplog) -> None:
