@@ -63,7 +63,7 @@ def sweep(name: str, trace: ps.Trace, window: int) -> None:
         spent = process_time() - began
         problem = Problem.of(trace.streams, window=window, memory=memory)
         proved = best.method == "exact" or verify(trace, problem, best.solution).ok
-        rivals = [ps.simulate(trace, window=window, memory=memory, policy=policy).n_output for policy in ("prob", "fifo")]
+        rivals = [ps.simulate(trace, window=window, memory=memory, policy=policy, stats="whole").n_output for policy in ("prob", "fifo")]
         shown = "".join(f" {n:8,} {n / best.n_output:11.1%}" for n in rivals)
         print(
             f"{memory:9,} {best.n_output:9,} {best.n_output / exact.n_output:9.1%} {spent:8.2f} {'yes' if proved else 'NO':>10}{shown}",

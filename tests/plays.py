@@ -22,7 +22,7 @@ FIGURE_3 = ps.Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
 
 
 def played(trace: ps.Trace, policy: Any, **options: Any) -> ps.JoinRun:
-    return ps.simulate(trace, policy=policy, keep=EVERYTHING, **options)
+    return ps.simulate(trace, policy=policy, keep=EVERYTHING, **{"stats": "whole"} | options)
 
 
 def pairs(run: ps.JoinRun) -> list[tuple[int, int]]:

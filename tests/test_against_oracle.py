@@ -121,7 +121,7 @@ def test_compiled_and_stepwise_engines_play_a_long_trace_alike(policy, disorder,
     ticks = 400 if COMPILED else 120
     trace = ps.generate(ticks, keys=60, burst="50:2:9", importance="rare", top=16, groups=5, disorder=disorder, seed=5)
     options = {
-        "window": 64, "memory": 90, "policy": policy, "objective": "count", "model": model, "clock": "streams",
+        "window": 64, "memory": 90, "policy": policy, "stats": "whole", "objective": "count", "model": model, "clock": "streams",
         "lateness": disorder, "alpha": 4.0, "beta": 0.125, "keep": EVERYTHING,
     }  # fmt: skip
     compiled, stepwise = (ps.simulate(trace, stepwise=form, **options) for form in (False, True))

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.core.ahead import Limit, told
+from penstock.core.shards import SPAN
 from penstock.core.trace import LIMIT
 from penstock.spark.aside import Told
 from penstock.spark.blocks import UNKNOWN, packer
-from penstock.spark.shard import SPAN, Shard
+from penstock.spark.shard import Shard
 from test_shard import Held, a_batch, plan
 
 

@@ -214,7 +214,7 @@ def test_times_that_decrease_are_accepted_but_said(capsys, folder):
 
 def test_times_that_decrease_are_refused_where_the_window_counts_rows(capsys, folder):
     file = parquet(time=[0, 4, 3, 5])(folder)
-    message = refused(capsys, folder, ["simulate", str(file), "--window", "rows:2", "--memory", "2", *OUTPUTS])
+    message = refused(capsys, folder, ["simulate", str(file), "--window", "rows:2", "--stats", "whole", "--memory", "2", *OUTPUTS])
     assert "got 3 after 4 in row 2" in message
 
 

@@ -48,7 +48,7 @@ POLICIES = {name: lambda name=name: name for name in ps.POLICIES} | {"a user's o
 
 # Everything that changes how a run is played, a few at a time; `disorder` is of the trace.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {"window": 8},
+    "plain": {"window": 8, "stats": "whole"},
     "by value, in place": {"window": {"R": 4, "S": 12}, "stats": "window", "objective": "sum", "model": "inplace"},
     "fixed, decayed": {"window": "tumbling:8", "allocation": "fixed", "stats": "decayed", "half_life": 3.0},
     "counted in rows": {"window": "rows:9", "stats": "decayed", "half_life": 2.0, "switches": {"mn": "memory"}},
@@ -105,7 +105,7 @@ def between_instants(trace: ps.Trace) -> list[int]:
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_budget_is_never_exceeded_after_an_instant(budget, disorder, policy, stepwise):
     trace, spec = a_trace(disorder), BUDGETS[budget]
-    run = ps.simulate(trace, window=8, policy=POLICIES[policy](), keep=EVERYTHING, stepwise=stepwise, **spec)
+    run = ps.simulate(trace, window=8, policy=POLICIES[policy](), stats="whole", keep=EVERYTHING, stepwise=stepwise, **spec)
     assert run.n_shed > 0
     now, most = -np.inf, 0
     for time, rows in run.memory_log:

@@ -40,7 +40,9 @@ def test_elife_beats_life_and_never_falls_behind_prob() -> None:
             mean = {
                 policy: np.mean(
                     [
-                        ps.simulate(t, window=window, memory=memory, policy=policy, allocation=allocation, start=2 * window).n_output
+                        ps.simulate(
+                            t, window=window, memory=memory, policy=policy, stats="whole", allocation=allocation, start=2 * window
+                        ).n_output
                         for t in traces
                     ]
                 )

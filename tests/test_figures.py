@@ -24,7 +24,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def runs() -> list[ps.JoinRun]:
     trace = ps.generate(200, keys=8, seed=3)
-    return [ps.simulate(trace, window=30, memory=10, policy=p, keep=ps.Keep(series=True)) for p in ("prob", "fifo")]
+    return [ps.simulate(trace, window=30, memory=10, policy=p, stats="whole", keep=ps.Keep(series=True)) for p in ("prob", "fifo")]
 
 
 def data_of(chart: object) -> list[dict[str, object]]:

@@ -102,9 +102,9 @@ def test_every_policy_keeps_its_contract_on_a_graph_or_says_why_not(policy, wind
         assert run.n_shed > 0 and max(len(rows) for _, rows in run.memory_log) == run.peak_memory <= 9
         got = Counter(map(tuple, run.outputs.tolist()))
         assert got and not got - exact and run.n_output == got.total()
-    ample = ps.simulate(trace, memory=len(trace), **options)
+    ample = ps.simulate(trace, memory=len(trace), stats="whole", **options)
     assert Counter(map(tuple, ample.outputs.tolist())) == exact and ample.n_shed == 0
-    fixed = ps.simulate(trace, memory=9, allocation="fixed", **options)
+    fixed = ps.simulate(trace, memory=9, allocation="fixed", stats="whole", **options)
     assert all(held <= 3 for _, *streams in fixed.series.tolist() for held in streams)
 
 
@@ -144,7 +144,7 @@ def test_one_link_between_two_streams_is_a_plain_predicate(predicate, links, pol
     both = world(7).table
     both = both.filter(np.asarray(both["stream"]) != "T")
     plain, linked = (ps.Trace(both, key=key, streams=("R", "S")) for key in ("b", ()))
-    options: dict[str, Any] = {"window": 8, "memory": 5, "policy": policy, "seed": 3}
+    options: dict[str, Any] = {"window": 8, "memory": 5, "policy": policy, "stats": "whole", "seed": 3}
     assert ps.simulate(plain, predicate=predicate, **options).summary() == ps.simulate(linked, predicate=links, **options).summary()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
+from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
@@ -11,8 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
-from penstock.spark.hashes import can_hash, placed
+from penstock.core.hashes import can_hash, placed
+from penstock.spark.dispatch import _plain as plain
+from penstock.spark.routes import Route
 from sparks import ON_SPARK, START
 
 BITS = (1 << 64) - 1
@@ -70,6 +75,15 @@ KINDS: dict[str, Any] = {
     "timestamp": instant,
     "timestamp_ntz": instant,
 }
+OTHERS: dict[str, Any] = {
+    "boolean": lambda random: random.random() < 0.5,
+    "float": lambda random: random.choice((0.0, -0.0, float("nan"), 1.5, struct.unpack("f", random.randbytes(4))[0])),
+    "double": lambda random: random.choice((0.0, -0.0, float("nan"), 1.5, random.uniform(-1e300, 1e300))),
+    "decimal(18, 4)": lambda random: Decimal(random.randrange(-(10**18) + 1, 10**18)).scaleb(-4),
+    "decimal(38, 6)": lambda random: Decimal(random.randrange(-(10 ** random.randrange(1, 38)), 10**30)).scaleb(-6, Context(prec=40)),
+    "string": lambda random: "".join(random.choices("abcäß€😀 ", k=random.choice((*range(40), 200)))),
+    "binary": lambda random: random.randbytes(random.choice((*range(70), 300))),
+}
 
 
 class TestOnSpark:
@@ -85,6 +99,45 @@ class TestOnSpark:
         assert can_hash(table.select(frame.columns).schema.types)
         for at, names in enumerate(choices):
             assert placed([table[name] for name in names], len(rows), 1009).tolist() == table[f"m{at}"].to_pylist(), names
+
+    def test_keys_of_every_other_type_are_placed_as_a_join_places_them(self, spark):
+        random = Random(6)
+        rows = [tuple(None if random.random() < 0.1 else make(random) for make in OTHERS.values()) for _ in range(600)]
+        frame = spark.createDataFrame(rows, StructType.fromDDL(", ".join(f"c{at} {kind}" for at, kind in enumerate(OTHERS))))
+        choices = [[name] for name in frame.columns] + [["c5", "c2"], frame.columns, list(reversed(frame.columns))]
+        kinds = {field.name: field.dataType for field in frame.schema}
+        marks = [
+            Route("key", 1009).places(0, [plain(F.col(name), kinds[name]) for name in names], False, [], F.lit(True)).alias(f"m{at}")
+            for at, names in enumerate(choices)
+        ]
+        table = frame.select("*", *marks).toArrow()
+        for at, names in enumerate(choices):
+            assert placed([table[name] for name in names], len(rows), 1009).tolist() == table[f"m{at}"].to_pylist(), names
+
+
+def test_a_type_of_arrow_is_hashed_as_what_spark_reads_it_as():
+    same = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+        pa.float32(): pa.float64(),
+        pa.large_string(): pa.string(),
+        pa.dictionary(pa.int32(), pa.string()): pa.string(),
+        pa.timestamp("ns"): pa.timestamp("us"),
+        pa.timestamp("s", tz="UTC"): pa.timestamp("us", tz="UTC"),
+        pa.date64(): pa.date32(),
+    }
+    for kind, other in same.items():
+        words, long = pa.types.is_string(other), pa.types.is_temporal(other)
+        values = ["a", None, ""] if words else [0, None, 86_400_000 if long else 200]
+        column = pa.chunked_array([pa.array(values, pa.string() if words else pa.int64())]).cast(kind)
+        assert placed([column], 3, 1 << 40).tolist() == placed([column.cast(other)], 3, 1 << 40).tolist(), kind
+
+
+def test_of_a_column_without_rows_nothing_is_placed():
+    for kind in (pa.string(), pa.float64(), pa.decimal128(30, 2), pa.int32()):
+        assert placed([pa.chunked_array([], kind)], 0, 7).tolist() == []
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.bool_(), pa.decimal128(9, 2), pa.binary(), pa.uint64(), pa.time64("us")])

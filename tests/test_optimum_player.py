@@ -37,7 +37,7 @@ def test_no_policy_does_better(case):
     best = ps.simulate(case.trace, policy="opt", **options)
     worst = ps.optimum(case.trace, goal="min", **options)
     for policy in ("fifo", "rand", "prob", "simp", "dimpprob"):
-        run = ps.simulate(case.trace, policy=policy, **options)
+        run = ps.simulate(case.trace, policy=policy, stats="whole", **options)
         assert worst.value <= run.value <= best.value
     assert best.policy == "opt" and best.value <= ps.exact(case.trace, **{k: options[k] for k in ASKED if k != "memory"}).value
 
@@ -71,7 +71,7 @@ def test_three_streams_too_large_for_states_get_a_bound_that_says_so():
     trace = ps.generate(60, streams=("R", "S", "T"), keys=3, seed=1)
     found = ps.optimum(trace, window=16, memory=16)
     assert (found.method, found.exact, len(found.schedule)) == ("bound", False, 0)
-    rival = ps.simulate(trace, window=16, memory=16, policy="prob").value
+    rival = ps.simulate(trace, window=16, memory=16, policy="prob", stats="whole").value
     assert rival <= found.value < ps.exact(trace, window=16).value
     with pytest.raises(ps.PenstockError, match="has no schedule"):
         ps.simulate(trace, window=16, memory=16, policy="opt")

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.batch import Batch
+from penstock.core.overhead import PLACE, overhead_of
 from penstock.core.problem import Problem
 from penstock.policies.table import open_policy
 from penstock.spark.keys import LASTING, KeyBook, hashed
-from penstock.spark.overhead import PLACE, overhead_of
 from penstock.spark.plan import Plan
 from penstock.spark.reshard import divided
 from penstock.spark.shard import Shard

@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).with_name("golden_policies.csv")
 
 def golden_row(policy: str) -> dict[str, str]:
     trace = ps.generate(300, keys=20, rate=(1, 2), importance="rare", top=16, seed=11)
-    run = ps.simulate(trace, window=40, memory=24, policy=policy, seed=7)
+    run = ps.simulate(trace, window=40, memory=24, policy=policy, stats="whole", seed=7)
     return {"policy": policy} | {name: f"{getattr(run, name):.15g}" for name in ("n_output", "value", "n_shed", "n_expired")}
 
 

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.budget import Budget
+from penstock.core.hashes import placed
+from penstock.core.shards import part_of
 from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
-from penstock.spark.hashes import placed
 from penstock.spark.keys import KeyBook
 from penstock.spark.payload import Payload
-from penstock.spark.plan import Plan, part_of
+from penstock.spark.plan import Plan
 from penstock.spark.shard import Result, Shard
 from penstock.spark.state import Vault
 from penstock.spark.weight import row_bytes

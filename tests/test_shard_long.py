@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.core.shards import part_of
 from penstock.spark.keys import KeyBook
-from penstock.spark.plan import Plan, part_of
+from penstock.spark.plan import Plan
 from penstock.spark.shard import Shard
 from test_shard import Held, clocks_of, plan
 

@@ -40,7 +40,7 @@ class Notes(ps.Policy):
 def noted(trace: ps.Trace, **options: Any) -> list[dict[int, float]]:
     """p of every candidate (by row) in every instant."""
     notes = Notes()
-    ps.simulate(trace, policy=notes, **{"window": 16, "memory": 12} | options)
+    ps.simulate(trace, policy=notes, **{"window": 16, "memory": 12, "stats": "whole"} | options)
     return notes.p
 
 
@@ -116,7 +116,7 @@ def test_rates_decide_who_leaves(stepwise):
     rows = [Row(0, 0, "a"), Row(1, 1, "a"), *(Row(0, time, "a") for time in (2, 3, 4)), Row(1, 5, "b"), Row(1, 6, "a")]
     rows += [Row(0, 7, "b")] * 5
     trace = trace_of(rows)
-    options = {"window": 50, "memory": 1, "policy": "prob", "keep": ps.Keep(sheds=True), "stepwise": stepwise}
+    options = {"window": 50, "memory": 1, "policy": "prob", "stats": "whole", "keep": ps.Keep(sheds=True), "stepwise": stepwise}
     assert ps.simulate(trace, **options).sheds[0] == 0
     assert ps.simulate(trace, switches={"rates": "arrival"}, **options).sheds[0] == 1
 

@@ -93,7 +93,7 @@ def test_a_window_of_rows_holds_the_last_of_its_stream(count, stepwise):
 def test_a_window_of_rows_refuses_rows_out_of_order():
     late = trace(time=[0, 2, 1, 1])
     with refused("window rows:C needs times that do not decrease, got 1 after 2 in row 2"):
-        ps.simulate(late, window="R=rows:3,S=9", memory=2)
+        ps.simulate(late, window="R=rows:3,S=9", memory=2, stats="whole")
 
 
 def test_windows_by_stream():

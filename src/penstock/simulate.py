@@ -15,14 +15,19 @@ from penstock.core.rearranged import order_of_play, rearranged, told_by_old_rows
 from penstock.core.run import JoinRun, record
 from penstock.core.timing import in_ticks, length
 from penstock.core.trace import LIMIT, Trace, check_trace
-from penstock.core.window import ticks
+from penstock.core.window import ticks, whole
 from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
 from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
 from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
+from penstock.sharded import play_shards
 from penstock.statistics.table import open_statistics
+
+_NOT_EXACT = {"trace", "memory", "policy", "ahead", "shards", "batch"}
+"""What an exact join is not told."""
+_BATCH = 'a positive number of ticks or a duration such as "1 minute"'
 
 
 def simulate(
@@ -32,10 +37,10 @@ def simulate(
     memory: Any,
     policy: Any = "prob",
     allocation: str = "variable",
-    stats: str = "whole",
+    stats: str = "decayed",
     objective: Any = None,
     model: str = "buffered",
-    clock: str = "global",
+    clock: str | None = None,
     lateness: Any = 0,
     predicate: Any = "=",
     cross: bool = False,
@@ -51,6 +56,8 @@ def simulate(
     stepwise: bool = False,
     progress: Progress | None = None,
     ahead: Any = None,
+    shards: int | None = None,
+    batch: Any = None,
 ) -> JoinRun:
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
@@ -60,6 +67,11 @@ def simulate(
 
     `ahead` (a number of ticks or a duration; off by default) keeps a row that is further ahead than others support from moving the clock:
     it is put aside until they do, or with `(limit, "drop")` dropped, and counted as `n_ahead`.
+
+    `stats="decayed"` knows what has arrived so far, as on Spark; `"whole"`, of the papers' experiments, knows the whole trace, and promises
+    more than any query can keep. `shards` plays what `ps.join` with so many shards does: each has an engine with its part of the memory
+    (`penstock.sharded`), and `clock` is "streams" there, else "global". Shards hear of each other's clocks after each `batch`, a length of
+    time as a window is one; by default all rows are one batch.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -72,23 +84,43 @@ def simulate(
     """
     arguments = {name: value for name, value in locals().items() if name not in ("trace", "ahead")}
     check_trace(trace)
+    if batch is not None and shards is None:
+        raise PenstockError(f"batch says when shards hear of each other and needs shards, got {batch!r} without")
     limit = read_limit(ahead, lambda given, name: ticks(length(trace, given, name), name))
+    if limit is not None and shards is not None:
+        raise PenstockError(f"ahead must be left out with shards, which play a batch in the order of time, got {ahead!r}")
     if limit is not None:
         order, n_ahead = order_of_play(trace.time, limit)
         return told_by_old_rows(simulate(rearranged(trace, order), **arguments), order, n_ahead)
     timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
+    clock = clock if clock is not None else "global" if shards is None else "streams"
     problem = Problem.of(
         trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
         stats=stats, model=model, clock=clock, seed=seed, beta=beta,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
+    if shards is not None:
+        if given is not None:
+            raise PenstockError(f"given must be left out with shards, whose statistics learn as they go, got rates of {len(given)} keys")
+        step = _batch_length(trace, batch)
+        told: dict[str, Any] = {"shards": shards, "memory": timed["memory"], "allocation": allocation, "policy": policy, "batch": step}
+        return play_shards(trace, problem, **told, keep=keep, stepwise=stepwise, progress=progress)
     if policy == Opt.name:
         schedule = find_schedule(trace, problem)
         return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
     chosen = open_policy(policy, problem, also=(Opt.name,))
     compiled = not stepwise and compiled_form(problem, chosen) is not None
-    source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled)
-    return record(problem, chosen, source, batch, keep, stepwise=stepwise, progress=progress)
+    source, rows = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled, policy=chosen)
+    return record(problem, chosen, source, rows, keep, stepwise=stepwise, progress=progress)
+
+
+def _batch_length(trace: Trace, batch: Any) -> int | None:
+    if batch is None:
+        return None
+    number = whole(length(trace, batch, "batch"), "batch", _BATCH)
+    if number < 1:
+        raise PenstockError(f"batch must be {_BATCH}, got {batch!r}")
+    return number
 
 
 def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: Any) -> JoinRun:
@@ -119,7 +151,7 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
 
 def _check_options(strategy: str | None, options: Mapping[str, Any]) -> None:
     """An exact join sheds nothing, so it takes neither memory nor policy; and tau, order and access only where a strategy goes by them."""
-    taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - {"trace", "memory", "policy", "ahead"}
+    taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - _NOT_EXACT
     for name, value in options.items():
         if name not in taken:
             told = "without" if strategy is None else "with"

@@ -53,8 +53,8 @@ def spark(
         raise PenstockError(f"--streams must be at most {_MOST}, got {count}")
     if count > 2 and peer:
         raise PenstockError(f"--peer joins two streams, got --streams {count}; leave one of them out")
+    from penstock.core.shards import shard_count
     from penstock.experiments import peers, stream_speed
-    from penstock.spark.ids import shard_count
 
     parts = cores if shards is None else shard_count(integer(shards, "--shards", least=1), "--shards")
 

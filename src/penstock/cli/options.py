@@ -41,7 +41,15 @@ Objective = Annotated[
 ]
 Start = Annotated[str | None, _option(_JOIN, "TIME", "Count outputs from this time on: ticks, or 2026-01-31T12:00 for timestamps.")]
 Model = Annotated[str, _option(_JOIN, "NAME", "buffered (join, then shed) or inplace (shed, then join).")]
-Clock = Annotated[str, _option(_JOIN, "NAME", "What makes tuples expire: the global time, or that of the slowest of the streams.")]
+Clock = Annotated[
+    str | None,
+    _option(
+        _JOIN,
+        "NAME",
+        "What makes tuples expire: the global time, or that of the slowest of the streams.",
+        default="global; streams with --shards",
+    ),
+]
 Lateness = Annotated[str, _option(_JOIN, "LENGTH", "For --clock streams: how late a row may be, 5, '5 seconds' or R=5,S=0.")]
 Ahead = Annotated[
     str,
@@ -89,8 +97,32 @@ Policies = Annotated[
     str, _option(_SHED, "NAMES", "Who leaves first: names from 'penstock policies', with commas between them; opt for the optimum.")
 ]
 Allocation = Annotated[str, _option(_SHED, "HOW", "variable (one pool for all streams) or fixed (equal parts).")]
-Stats = Annotated[str, _option(_SHED, "SOURCE", "Where probabilities come from: whole, window, decayed, given, sketch.")]
+Stats = Annotated[
+    str,
+    _option(
+        _SHED,
+        "SOURCE",
+        "Where probabilities come from: decayed (what has come so far, as on Spark), whole (all of the trace, its future too), window, "
+        "given, sketch.",
+    ),
+]
 Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
+Shards = Annotated[
+    str | None,
+    _option(
+        _SHED, "N", "Play what Spark will play with so many shards: an equal part of the memory for each.", default="one memory for all"
+    ),
+]
+BatchLength = Annotated[
+    str | None,
+    _option(
+        _SHED,
+        "LENGTH",
+        "For --shards: the time that a micro-batch has, after which shards hear of each other's clocks: ticks, or '1 minute'.",
+        "--batch",
+        default="all rows are one",
+    ),
+]
 Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
 Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it: ticks, or '10 minutes'.", default="the window")]
 Beta = Annotated[str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")]

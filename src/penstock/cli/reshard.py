@@ -22,7 +22,7 @@ def reshard(
 ) -> None:
     """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept beside it."""
     as_json = wants_json(form)
-    from penstock.spark.ids import shard_count
+    from penstock.core.shards import shard_count
 
     count = shard_count(integer(shards, "--shards", least=1), "--shards")
 

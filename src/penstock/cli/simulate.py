@@ -46,7 +46,9 @@ def simulate(
     memory: opt.Memory,
     policy: opt.Policies = "prob",
     allocation: opt.Allocation = "variable",
-    stats: opt.Stats = "whole",
+    shards: opt.Shards = None,
+    batch: opt.BatchLength = None,
+    stats: opt.Stats = "decayed",
     rates: opt.Rates = None,
     objective: opt.Objective = None,
     start: opt.Start = None,
@@ -56,7 +58,7 @@ def simulate(
     weights: opt.Weights = "1,1,0",
     half_life: opt.HalfLife = None,
     model: opt.Model = "buffered",
-    clock: opt.Clock = "global",
+    clock: opt.Clock = None,
     lateness: opt.Lateness = "0",
     ahead: opt.Ahead = "none",
     predicate: opt.Predicate = "=",
@@ -84,6 +86,10 @@ def simulate(
     names = words(policy, "--policy")
     if len(set(names)) < len(names):
         raise PenstockError(f"--policy must name each policy once, got {policy!r}")
+    from penstock.core.shards import shard_count
+
+    count = None if shards is None else shard_count(integer(shards, "--shards", least=1), "--shards")
+    clock = clock or ("global" if count is None else "streams")
     options: dict[str, Any] = {
         "window": window,
         "memory": memory,
@@ -110,8 +116,8 @@ def simulate(
     rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
     options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     options = in_ticks(rows, **options)
-    problem = _check(rows, names, options)
-    options["ahead"] = _ahead(ahead)
+    problem = _check(rows, names, options, count)
+    options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch}
     if clock != "streams" and problem.lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
@@ -130,7 +136,7 @@ def simulate(
 
             chart = figures.memory_over_time(runs, budget=problem.budget, timestamps=rows.timestamps)
             figures.save(chart, files.new(plot))
-    if rows.n_backwards:
+    if rows.n_backwards and count is None:
         which = "1 row is earlier than the row before it"
         if rows.n_backwards > 1:
             which = f"{rows.n_backwards:,} rows are earlier than the row before them"
@@ -138,7 +144,7 @@ def simulate(
     if as_json:
         print_json([run.summary() | _recall(run, whole) for run in runs])
     else:
-        _print(rows, runs, whole, problem)
+        _print(rows, runs, whole, problem, count)
 
 
 def _ahead(text: str) -> Any:
@@ -151,20 +157,24 @@ def _ahead(text: str) -> Any:
     return given
 
 
-def _check(trace: Trace, names: Sequence[str], options: dict[str, Any]) -> Problem:
+def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: int | None) -> Problem:
     """Everything that can be wrong with the options, for each policy, before the first one is played."""
     from penstock.core.problem import Problem
     from penstock.optimum.optimum import check
     from penstock.policies.opt import Opt
     from penstock.policies.table import open_policy
+    from penstock.sharded import check_shards
+    from penstock.statistics.table import RUNNING, open_running
 
     columns = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
     problem = Problem.of(trace.streams, **(options | columns))
-    for name in names:
-        if name == Opt.name:
-            check(trace, problem)
-        else:
-            open_policy(name, problem, also=(Opt.name,))
+    for name in names if shards is not None else ():
+        check_shards(problem, shards, name)
+    opened = [open_policy(name, problem, also=(Opt.name,)) for name in names if name != Opt.name]
+    if Opt.name in names:
+        check(trace, problem)
+    for policy in opened if problem.stats in RUNNING else ():
+        open_running(problem, policy)
     return problem
 
 
@@ -239,16 +249,17 @@ def _write(table: pa.Table, path: Path) -> None:
     write_table(table, path)
 
 
-def _print(trace: Trace, runs: Sequence[JoinRun], whole: JoinRun | None, problem: Problem) -> None:
+def _print(trace: Trace, runs: Sequence[JoinRun], whole: JoinRun | None, problem: Problem, shards: int | None) -> None:
     """One line per policy; columns that would say nothing are left out."""
     lines = [_line(run, whole, problem) for run in runs]
     shown = [name for name in lines[0] if name != "late" or any(run.n_late for run in runs)]
     rows = ", ".join(f"{name} {int((trace.stream == place).sum()):,}" for place, name in enumerate(trace.streams))
     unit = "bytes" if problem.budget.in_bytes else "rows"
+    in_shards = "" if shards is None else f", in {number(shards)} shard{'s' if shards > 1 else ''}"
     print_table(
         shown,
         [[line[name] for name in shown] for line in lines],
-        title=f"{len(trace):,} rows ({rows}) in a memory of {problem.budget.most:,} {unit}",
+        title=f"{len(trace):,} rows ({rows}) in a memory of {problem.budget.most:,} {unit}{in_shards}",
         caption=f"The exact result has {whole.n_output:,} outputs." if whole else "",
     )
 

@@ -174,12 +174,20 @@ class Problem:
         if self.counts_keys:
             raise PenstockError("the optimum needs windows of time or of the rows of a whole stream, got rows_per_key")
 
+    @property
+    def ageless(self) -> bool:
+        """Whether nothing says how fast decayed statistics age."""
+        return self.half_life is None and any(not w.bounded or w.kind in COUNTING for w in self.windows)
+
     def ageing(self) -> float:
         """The half-life of decayed statistics: given, else the longest window."""
         if self.half_life is not None:
             return self.half_life
-        if any(not w.bounded or w.kind in COUNTING for w in self.windows):
-            raise PenstockError("half_life must be given where a window is not a length of time, got none")
+        if self.ageless:
+            raise PenstockError(
+                "half_life must be given where a window is not a length of time, got none: say how fast counts age (--half-life 400, "
+                "half_life=400), or have statistics that do not age (--stats window; of a trace also --stats whole, which knows its future)"
+            )
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
 
 

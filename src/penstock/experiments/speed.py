@@ -78,6 +78,7 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
         window=window,
         memory=memory,
         objective="count",
+        stats="whole",
         seed=seed,
         has_importance=trace.importance is not None,
     )

@@ -41,7 +41,7 @@ class Elife(Policy):
 
     >>> from penstock import generate, simulate
     >>> trace = generate(2000, keys=50, skew=1.0, seed=1)
-    >>> [simulate(trace, window=200, memory=100, policy=p, start=400).n_output for p in ("life", "elife")]
+    >>> [simulate(trace, window=200, memory=100, policy=p, stats="whole", start=400).n_output for p in ("life", "elife")]
     [5726, 6413]
     """
 

@@ -19,7 +19,7 @@ class Prob(Policy):
     >>> from penstock.simulate import simulate
     >>> from penstock.core.trace import Trace
     >>> trace = Trace.from_streams(R="abaa", S="baba")
-    >>> simulate(trace, window=3, memory=2, policy="prob").n_output
+    >>> simulate(trace, window=3, memory=2, policy="prob", stats="whole").n_output
     7
     """
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.ahead import Limit, summed, told
+from penstock.core.hashes import placed
 from penstock.core.trace import LIMIT, Ints
-from penstock.spark.hashes import placed
 from penstock.spark.worker import spare_from_collection
 
 SHARD, STREAM, CLOCK, NULLS, FIRST, TIMES, CELL = "shard", "stream", "clock", "nulls", "first", "times", "cell"

@@ -7,35 +7,13 @@ enters: a query that is restarted with other settings finds its shards where the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-
-MOST_SHARDS = 10_000
-"""Each is a state of its own, and hears from every task in every batch."""
 
 _BITS = (1 << 32) - 1
 _SEED, _LENGTH = 42, 8  # Spark's seed; the bytes of a bigint
 _SPREAD, _SHIFT = 0xE6546B64, 5
-
-
-def shard_count(shards: Any, argument: str = "shards") -> int:
-    """A number of shards.
-
-    >>> shard_count(8)
-    8
-    """
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
-        raise PenstockError(f"{argument} must be a whole number >= 1, got {shards!r}")
-    if shards > MOST_SHARDS:
-        raise PenstockError(
-            f"{argument} must be at most {MOST_SHARDS:,}, got {shards:,}: each shard has an engine and a state of its own and hears from "
-            "every task in every batch. One for each core of the cluster is enough"
-        )
-    return shards
 
 
 def shard_ids(shards: int) -> Ints:

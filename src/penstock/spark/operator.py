@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
+from penstock.core.hashes import can_hash
 from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
-from penstock.spark.hashes import can_hash
 from penstock.spark.inputs import Stream, quoted, stream
 from penstock.spark.metrics import RESULTS, constants, metrics
 from penstock.spark.plan import Plan

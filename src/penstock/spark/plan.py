@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.ahead import Limit
-from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
-from penstock.spark.overhead import PLACE
 
 NAME = "[A-Za-z0-9_.-]+"
 """What the name of a join is made of: metrics, folders and files bear it."""
@@ -57,28 +55,3 @@ def check_width(predicate: Predicate, columns: Sequence[str]) -> None:
     """Refuse several key columns where a predicate compares one."""
     if predicate.name not in ("=", "eps", "links") and len(columns) != 1:
         raise PenstockError(f"predicate {predicate.name!r} compares one key column, got {', '.join(columns)}; links compare several")
-
-
-def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
-    """The memory of one of so many shards, each with an equal part.
-
-    >>> part_of("3 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
-    ('1000 b', {'l': 2, 'r': 4})
-    """
-    budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards * (2 * PLACE if budget.in_bytes else 1):
-        rest = (
-            f"; a row takes {PLACE} bytes and its own, a quarter is for statistics and ghosts, and a quarter of the rest for dead payload"
-        )
-        weight = rest if budget.in_bytes else ""
-        raise PenstockError(f"memory must hold at least one row per shard ({shards}{weight}), got {memory!r}")
-    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
-    if len(caps) == 1 and len(caps[0]) > 1:
-        return dict(zip(streams, caps[0], strict=True))
-    if len(caps) == 1:
-        return caps[0][0]
-    totals = budget.caps.sum(axis=1).tolist()
-    return [
-        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
-        for at, total in zip(budget.times.tolist(), totals, strict=True)
-    ]

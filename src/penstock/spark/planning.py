@@ -15,6 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.data import policy_state
 from penstock.core.errors import PenstockError, choose
+from penstock.core.overhead import overhead_of
+from penstock.core.shards import part_of, shard_count
 from penstock.core.stepwise import StepwiseEngine
 from penstock.core.window import COUNTING, Window
 from penstock.spark.checks import (
@@ -29,12 +31,11 @@ from penstock.spark.checks import (
     yes_or_no,
 )
 from penstock.spark.dispatch import links_in_ledger, places, route_of, sent_columns
-from penstock.spark.ids import shard_count, shard_ids
+from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import Stream, prepared
 from penstock.spark.ledger import FUNCTION, LedgerPlan
 from penstock.spark.links import Comparison, compare
-from penstock.spark.overhead import overhead_of
-from penstock.spark.plan import Plan, part_of
+from penstock.spark.plan import Plan
 from penstock.spark.routes import Route
 from penstock.spark.shard import LOST, TIME, VALUE, Shard
 from penstock.spark.sources import check_archive

@@ -20,13 +20,14 @@ from typing import Any
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
+from penstock.core.overhead import overhead_of
 from penstock.core.problem import Problem
+from penstock.core.shards import part_of
 from penstock.generate import Generator
 from penstock.policies.table import open_policy
 from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
-from penstock.spark.overhead import overhead_of
 from penstock.spark.places import mixed
-from penstock.spark.plan import check_width, part_of
+from penstock.spark.plan import check_width
 from penstock.spark.store import folder_of, local_path
 from penstock.spark.windows import NOT_GIVEN, check_lateness, check_shards, window_of
 from penstock.spark.words import unsteady

@@ -24,11 +24,12 @@ from penstock.core.engine import Engine
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.ranking import ARRIVAL, DRAW
+from penstock.core.shards import SPAN, shard_count
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import OBJECTIVES
 from penstock.policies.table import POLICIES
 from penstock.spark.aside import divided as divide_aside
-from penstock.spark.ids import shard_count, shard_ids
+from penstock.spark.ids import shard_ids
 from penstock.spark.inputs import comparable
 from penstock.spark.interval import Crowd, Reach
 from penstock.spark.keys import KeyBook
@@ -38,7 +39,7 @@ from penstock.spark.payload import Block, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.rewrite import StateRows, rewrite_state
 from penstock.spark.sample import Units
-from penstock.spark.shard import SPAN, Shard
+from penstock.spark.shard import Shard
 from penstock.spark.state import Vault, plan_of, unzipped, whole, zipped
 from penstock.statistics.bounded import folded
 

@@ -17,7 +17,9 @@ from penstock.core.budget import OVERHEAD
 from penstock.core.engine import Engine, Keep, Played, Totals, open_engine
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
+from penstock.core.overhead import PLACE, ghosts_in
 from penstock.core.problem import Problem
+from penstock.core.shards import LIVE, SPAN, for_tuples
 from penstock.core.stepwise import StepwiseEngine
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
@@ -30,7 +32,6 @@ from penstock.spark.loss import Loss
 from penstock.spark.manifest import Attempt
 from penstock.spark.meter import Meter
 from penstock.spark.order import ranks
-from penstock.spark.overhead import PLACE, ghosts_in
 from penstock.spark.payload import Changes, Payload
 from penstock.spark.plan import Plan
 from penstock.spark.quota import Quota
@@ -42,8 +43,6 @@ TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
 """In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 _PIECE = 64 << 20  # bytes of joined rows that are made at a time
-SPAN = 1 << 40  # numbers of rows that belong to one shard
-_LIVE = 0.75  # of a budget in bytes that live tuples may take; the rest is for dead payload, which counts too
 
 
 @dataclass
@@ -87,8 +86,7 @@ class Shard:
         self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
-            beside = np.minimum(0.5, (plan.overhead or 0) / caps.sum(axis=1, keepdims=True))
-            caps[:] = np.maximum(1, (caps * (1 - beside) * _LIVE).astype(np.int64))
+            caps[:] = for_tuples(caps, plan.overhead or 0)
         self.caps = self.problem.budget.caps.copy()  # what the engine may hold where nothing is put aside
         self.engine = self._open(policy)
         self.engine.number_from(number * SPAN)
@@ -187,7 +185,7 @@ class Shard:
         budget = self.problem.budget
         if not budget.in_bytes:
             return None
-        return int(budget.at(int(self.engine.seen.max())).sum() / _LIVE) - self.place * self.engine.totals.retained
+        return int(budget.at(int(self.engine.seen.max())).sum() / LIVE) - self.place * self.engine.totals.retained
 
     def _unwatched(self) -> Ints:
         """The rows that no lost output can have in it any more."""

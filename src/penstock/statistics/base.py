@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.engine import Bands
+from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.view import View
 
@@ -62,3 +63,20 @@ class Source:
 
     def restore(self, state: dict[str, Any]) -> None:
         """No state."""
+
+
+class Ageless(Source):
+    """Counts that would have to age, and nobody has said how fast: for a policy of the user's own, which may never ask for them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def totals(self, key: Ints) -> Floats:
+        """Refused: what is missing is said."""
+        self.problem.ageing()
+        return super().totals(key)
+
+    def prices(self, view: View) -> Floats:
+        """Refused: what is missing is said."""
+        self.problem.ageing()
+        return super().prices(view)

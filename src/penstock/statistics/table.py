@@ -15,7 +15,7 @@ from penstock.core.links import on_key
 from penstock.core.problem import Problem
 from penstock.core.ranking import RATES, TOTALS
 from penstock.core.trace import Trace
-from penstock.statistics.base import Source
+from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.fixed import Fixed, given_table, whole_prices, whole_table
@@ -33,6 +33,8 @@ def open_running(problem: Problem, policy: Policy, room: int | None = None) -> S
     """
     ranking = policy.ranking(problem)
     if problem.stats == "window" or ranking is None or ranking.prices in (RATES, TOTALS):
+        if ranking is None and problem.stats != "window" and problem.ageless:
+            return Ageless(problem)
         if problem.stats == "decayed" and room is not None:
             return Bounded(problem, room)
         return RUNNING[problem.stats](problem)
@@ -46,8 +48,11 @@ def open_statistics(
     given: Mapping[tuple[str, Any], float] | None = None,
     *,
     by_row: bool = True,
+    policy: Policy | None = None,
 ) -> tuple[Source, Batch]:
     """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
+
+    With `policy`, counts that it does not ask for are not kept.
 
     >>> trace = Trace.from_streams(R="aab", S="aba")
     >>> problem = Problem.of(trace.streams, window=2, memory=2)
@@ -58,7 +63,7 @@ def open_statistics(
     if (given is None) != (problem.stats != "given"):
         raise PenstockError(f"given must be a table of rates exactly when stats is 'given', got stats {problem.stats!r}")
     if problem.stats in RUNNING:
-        return RUNNING[problem.stats](problem), batch
+        return RUNNING[problem.stats](problem) if policy is None else open_running(problem, policy), batch
     if given is not None:
         if not problem.predicate.is_equality:
             raise PenstockError(f"stats 'given' holds rates by key; for predicate {problem.predicate.name!r} use whole, window or decayed")
