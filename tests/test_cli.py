@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from commands import simulated
+from commands import in_a_process, simulated
 from penstock.cli import run
 from penstock.policies.table import POLICIES
 
@@ -244,3 +244,17 @@ def test_without_arguments_there_is_help(capsys):
 def test_version(capsys):
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"penstock {ps.__version__}\n"
+
+
+def test_a_shell_completes_commands_and_a_mistyped_one_gets_a_suggestion(capsys):
+    done = in_a_process(_PENSTOCK_COMPLETE="complete_bash", COMP_WORDS="penstock sim", COMP_CWORD="1")
+    assert (done.returncode, done.stdout.split()) == (0, ["simulate"])
+    assert "--install-completion" in in_a_process("--help", COLUMNS="140").stdout
+    assert run(["simulat"]) == 2
+    assert "no such command 'simulat'. Did you mean 'simulate'?" in capsys.readouterr().err
+
+
+def test_the_package_shows_what_it_has_for_users():
+    assert set(ps.__all__) < set(dir(ps)) and not {"Any", "import_module"} & set(dir(ps))
+    assert {"join", "stream", "settle", "debt", "progress", "explain", "truncate"} < set(ps.__all__)
+    assert all(hasattr(ps, name) for name in dir(ps))

@@ -1,6 +1,6 @@
 """Penstock: stream joins in sliding windows under a hard memory budget. `import penstock as ps`."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.core.engine import Keep
 from penstock.core.errors import PenstockError
@@ -18,6 +18,15 @@ from penstock.policies.base import Policy
 from penstock.policies.table import POLICIES
 from penstock.simulate import exact, simulate
 
+if TYPE_CHECKING:  # so that editors and type checkers know them
+    from penstock.spark.explain import explain
+    from penstock.spark.inputs import stream
+    from penstock.spark.operator import join
+    from penstock.spark.progress import progress
+    from penstock.spark.settle import debt, settle
+    from penstock.spark.truncate import truncate
+    from penstock.spark.watch import watch
+
 __version__ = "0.1.0"
 
 _ON_SPARK = {
@@ -26,7 +35,7 @@ _ON_SPARK = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """What needs Spark is imported when it is asked for."""
     if name in _ON_SPARK:
         from penstock.spark.presence import on_spark
@@ -35,7 +44,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """What there is for users."""
+    return [*__all__, "__version__"]
+
+
 __all__ = [
     "POLICIES", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
-    "compare", "exact", "generate", "optimum", "order_joins", "read_trace", "simulate",
+    "compare", "debt", "exact", "explain", "generate", "join", "optimum", "order_joins", "progress", "read_trace", "settle", "simulate",
+    "stream", "truncate", "watch",
 ]  # fmt: skip

@@ -24,7 +24,6 @@ app = typer.Typer(
     help="Stream joins in sliding windows under a hard memory budget: what to keep, what to shed, and what that costs.",
     epilog="Start with: penstock demo",
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
