@@ -17,6 +17,7 @@ STREAMS = ("R", "S", "T")
         ("T.b > R.a, R.a != S.`a b`", ["R.a < T.b", "R.a != S.`a b`"]),
         ("|T.x - R.y| <= 0.5, S.a=R.a", ["|R.y - T.x| <= 0.5", "R.a = S.a"]),
         ("R.`x, y` = S.`p and q` and |S.a - T.a| <= 0.1", ["R.`x, y` = S.`p and q`", "|S.a - T.a| <= 0.1"]),
+        ("R.`a``b` = S.`(c` and |S.(`x, (`, y) - T.(u, v)| <= 1", ["R.`a``b` = S.`(c`", "|S.(`x, (`, y) - T.(u, v)| <= 1"]),
         (["|R.(x, y) - S.(u,v)| <= 2", "S.u >= T.u"], ["|R.(x, y) - S.(u, v)| <= 2", "S.u >= T.u"]),
     ],
 )

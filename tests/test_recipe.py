@@ -48,7 +48,8 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
 
 def test_a_policy_without_statistics_needs_no_half_life():
     for policy in ("fifo", "ep", "simp", "dimpprob"):
-        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}}) == []
+        weighed = {} if policy in ("fifo", "ep") else {"streams.v.importance": "1.5"}
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | weighed) == []
         counting = {f"streams.{name}": {"source": "shop", "time": "time", "rows_per_key": 3} for name in "vo"}
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting) == []
 
@@ -105,6 +106,12 @@ WRONG = {
     "no key": ({"join": {"memory": 5}}, "join.on must name the key columns, got nothing, and streams.v has no key of its own"),
     "unequal keys": ({"join.on": ["a", "b"]}, "join.on must have as many columns as the key of each stream, got 2 for v, 1 for o"),
     "too many shards": ({"join.shards": 10**9}, "join.shards must be at most 10,000, got 1,000,000,000: each shard has an engine and a"),
+    "fewer rows than cores": ({"join.memory": 1, "spark.master": "local[4]"}, "join.memory must hold at least one row per shard (4)"),
+    "importance": (
+        {"join.policy": "dgl", "streams.o.window": "5 s"},
+        "join.policy 'dgl' goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'",
+    ),
+    "unknown store": ({"join.archive": "s4://a/b"}, "join.archive must be a folder, or a URL of one of file, s3, s3a,"),
     "no shard": ({"join.shards": 0}, "join.shards must be a whole number >= 1, got 0"),
     "max_output": ({"join.max_output_per_batch": 0}, "join.max_output_per_batch must be a number of rows >= 1, got 0"),
     "min_recall": ({"join.min_recall": 90}, "join.min_recall must be a number above 0 and up to 1"),

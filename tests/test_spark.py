@@ -49,6 +49,29 @@ def test_ample_memory_gives_sparks_own_join_for_every_type_of_key(spark, kind):
     assert got
 
 
+WIDER = {
+    "int and bigint": ("int", "bigint", "bigint"),
+    "bigint and decimal": ("bigint", "decimal(9, 2)", "decimal(22,2)"),
+    "float and smallint": ("float", "smallint", "float"),
+    "date and timestamp": ("date", "timestamp", "timestamp"),
+}
+
+
+@pytest.mark.parametrize("pair", WIDER.values(), ids=WIDER)
+def test_keys_of_types_that_spark_would_widen_are_widened(spark, pair):
+    left, right, wide = pair
+    number = {"date": "date_add(date'2026-01-01', {0})", "timestamp": "timestamp'2026-01-01' + make_dt_interval({0})"}
+    sides = [
+        spark.createDataFrame(rows(tag, 40), SCHEMA).withColumn(
+            "k", F.expr(f"cast({number.get(kind, '{0}').format('cast(ascii(k) % 4 as int)')} as {kind})")
+        )
+        for tag, kind in zip("lr", (left, right), strict=True)
+    ]
+    got = joined(*sides, shards=2)
+    assert got.schema["k"].dataType.simpleString() == wide
+    assert bag(got.drop("k")) == bag(spark_join(*sides, ["k"], 10).drop("k")) != bag(got.limit(0).drop("k"))
+
+
 @pytest.mark.parametrize("shards", (later(1), 7))
 def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
     extra = ["length(v) as n", "named_struct('a', v, 'b', array(1, null)) as s", "map('x', v) as m", "cast(null as decimal(9, 2)) as d"]

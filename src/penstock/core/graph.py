@@ -27,9 +27,12 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.predicate import Predicate
 
 _FLIPPED = {"<": ">", "<=": ">=", "=": "=", "!=": "!=", ">=": "<=", ">": "<"}
-_NAME = r"`[^`]+`|\w+"
+_QUOTED = r"`(?:[^`]|``)+`"
+_NAME = rf"{_QUOTED}|\w+"
 _COMPARISON = re.compile(rf"\s*({_NAME})\.({_NAME})\s*(<=|>=|!=|=|<|>)\s*({_NAME})\.({_NAME})\s*")
-_SIDE = rf"({_NAME})\.(?:({_NAME})|\(([^()]*)\))"
+_LIST = rf"\((?:[^()`]|{_QUOTED})*\)"
+_SIDE = rf"({_NAME})\.(?:({_NAME})|({_LIST}))"
+_CUT = re.compile(rf"{_QUOTED}|{_LIST}|(?P<cut>,|\s+and\s+)|.", re.DOTALL | re.IGNORECASE)
 _DISTANCE = re.compile(rf"\s*\|\s*{_SIDE}\s*-\s*{_SIDE}\s*\|\s*<=\s*(\S+)\s*")
 _HELP = 'such as "R.a = S.a", "S.b < T.b" or "|R.x - T.x| <= 0.5"'
 
@@ -171,8 +174,18 @@ def is_graph(spec: Any) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut at commas and AND outside of parentheses and quoted names."""
-    return [part for part in re.split(r"(?:,(?![^()]*\))|\s+[aA][nN][dD]\s+)(?=(?:[^`]*`[^`]*`)*[^`]*$)", text) if part.strip()]
+    """Cut at commas and AND outside of parentheses and quoted names.
+
+    >>> _parts("R.`a, b` = S.a AND |R.(x, y) - S.(x, y)| <= 2")
+    ['R.`a, b` = S.a', '|R.(x, y) - S.(x, y)| <= 2']
+    """
+    parts = [""]
+    for found in _CUT.finditer(text):
+        if found["cut"]:
+            parts.append("")
+        else:
+            parts[-1] += found[0]
+    return [part for part in parts if part.strip()]
 
 
 def _link(text: str, streams: Sequence[str]) -> Link:
@@ -203,13 +216,14 @@ def _link(text: str, streams: Sequence[str]) -> Link:
 
 
 def _side(stream: str, columns: tuple[str, ...]) -> str:
-    names = [name if re.fullmatch(r"\w+", name) else f"`{name}`" for name in (stream, *columns)]
+    names = [name if re.fullmatch(r"\w+", name) else f"`{name.replace('`', '``')}`" for name in (stream, *columns)]
     return f"{names[0]}.{names[1]}" if len(columns) == 1 else f"{names[0]}.({', '.join(names[1:])})"
 
 
 def _bare(name: str) -> str:
-    return name.strip().strip("`")
+    name = name.strip()
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _listed(one: str | None, several: str | None = None) -> tuple[str, ...]:
-    return (_bare(one),) if one else tuple(_bare(name) for name in (several or "").split(",") if name.strip())
+    return (_bare(one),) if one else tuple(_bare(name) for name in _parts((several or "()")[1:-1]))

@@ -13,6 +13,17 @@ UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 *
 _SHORT = {"us": 1, "ms": 10**3, "s": 10**6, "min": UNITS["minute"], "h": UNITS["hour"], "d": UNITS["day"], "week": 7 * UNITS["day"]}
 
 
+def in_units(length: int) -> str:
+    """Microseconds in the largest unit that gives a whole number.
+
+    >>> in_units(90_000_000), in_units(86_400_000_000)
+    ('90 seconds', '1 day')
+    """
+    unit = max((name for name in UNITS if length % UNITS[name] == 0), key=lambda name: UNITS[name])
+    count = length // UNITS[unit]
+    return f"{count} {unit}{'s' if count != 1 else ''}"
+
+
 def microseconds(text: Any, argument: str, *, least: int = 0) -> int:
     """A duration in microseconds.
 

@@ -14,7 +14,7 @@ from penstock.core.graph import Graph
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
-from penstock.spark.duration import UNITS
+from penstock.spark.duration import UNITS, in_units
 from penstock.spark.inputs import Stream
 from penstock.spark.operator import join
 from penstock.spark.planning import Made, plan_join
@@ -83,9 +83,7 @@ def _window(window: int | str) -> str:
     if isinstance(window, str):
         kind, _, rows = window.partition(":")
         return {"none": "for ever", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
-    unit = max((name for name in UNITS if window % UNITS[name] == 0), key=lambda name: UNITS[name])
-    count = window // UNITS[unit]
-    return f"{count} {unit}{'s' if count != 1 else ''}"
+    return in_units(window)
 
 
 def _routing(made: Made) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.data import policy_state
 from penstock.core.errors import PenstockError, choose
+from penstock.core.graph import is_graph
 from penstock.core.overhead import overhead_of
 from penstock.core.shards import part_of, shard_count
 from penstock.core.stepwise import StepwiseEngine
@@ -41,6 +42,7 @@ from penstock.spark.shard import LOST, TIME, VALUE, Shard
 from penstock.spark.sources import check_archive
 from penstock.spark.store import folder_of
 from penstock.spark.terms import ANSI, ZONE, terms_of
+from penstock.spark.widening import widened
 from penstock.statistics.table import RUNNING
 
 _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
@@ -95,7 +97,9 @@ def plan_join(
     known = [option for option in inspect.signature(plan_join).parameters if option != "options"]
     for option in options:
         choose("join's option", option, (*known, *_OPTIONS))
-    sides, names = _sides(streams), tuple(streams)
+    _check_sides(streams)
+    streams = streams if is_graph(predicate) else widened(streams, on)
+    sides, names = list(streams.values()), tuple(streams)
     spark = sides[0].frame.sparkSession
     compared = compare(streams, on, predicate, cross)
     weighed = any(side.importance is not None for side in sides)
@@ -195,7 +199,8 @@ def counted_rows(windows: Sequence[Window]) -> list[list[Any] | None] | None:
     return found if any(found) else None
 
 
-def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
+def _check_sides(streams: Mapping[str, Stream]) -> None:
+    """Refuse what are no streams."""
     if not isinstance(streams, Mapping):
         raise PenstockError(f"streams must be two or more of ps.stream by name, got a {type(streams).__name__}")
     for name, side in streams.items():
@@ -209,7 +214,6 @@ def _sides(streams: Mapping[str, Stream]) -> list[Stream]:
     if len({side.frame.isStreaming for side in sides}) > 1:
         which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())
         raise PenstockError(f"streams must be all streaming or all batch, got a mix: {which}")
-    return sides
 
 
 def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:

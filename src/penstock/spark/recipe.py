@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -311,22 +312,36 @@ def _engine(recipe: Recipe) -> list[str]:
     try:
         folder_of(recipe.join["archive"])
         _check_condition(recipe)
-        check_shards(windows, recipe.join.get("shards"))
-        if recipe.join.get("shards") is not None:
-            part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", recipe.join["shards"])
+        alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
+        shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
+        if shards is not None:
+            part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", shards)
         overhead_of(
             recipe.join.get("overhead"), recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", 1
         )
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
-        open_running(problem, open_policy(policy, problem))
+        chosen = open_policy(policy, problem)
+        if "importance" in chosen.needs and not weighed:
+            raise PenstockError(
+                f"policy {policy!r} goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'"
+            )
+        open_running(problem, chosen)
     except PenstockError as error:
         said = str(error)
         about = [key for words, key in _ABOUT.items() if said.startswith(words)]
         known = re.match(r"\w+", said)
         return [f"join.{about[0]}: {said}" if about else f"join.{said}" if known and known[0] in JOIN else f"join: {said}"]
     return []
+
+
+def _cores(master: str | None) -> int | None:
+    """The shards that Spark would take on this machine, one for each core that it may use; None where it runs elsewhere."""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or "local[*]")
+    if found is None:
+        return None
+    return os.cpu_count() if found[1] == "*" else int(found[1] or 1)
 
 
 def _check_condition(recipe: Recipe) -> None:

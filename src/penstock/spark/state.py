@@ -28,6 +28,7 @@ from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.aside import FACTS, ROWS
+from penstock.spark.duration import in_units
 from penstock.spark.ids import shard_ids
 from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.manifest import Attempt
@@ -45,6 +46,8 @@ _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
 _OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
+_LENGTHS = ("window", "half_life")
+"""Which of them are lengths of time."""
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "overhead", "ahead")
 """What may change at a restart."""
 _OWN = ("ghosts", "overhead", "ahead")
@@ -112,7 +115,7 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
         raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
     names = sorted(set(old["fixed"]) | (set(new["fixed"]) - set(_FACTS)))
     differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
-    told = [f"{name} was {_plain(was)}, now it is {_plain(now)}" for name, was, now in differences if was != now]
+    told = [f"{name} was {_told(name, was)}, now it is {_told(name, now)}" for name, was, now in differences if was != now]
     if told:
         ours = any(one.startswith("spark.sql.") for one in told)
         remedy = "Set that in the session as it was, or use a new checkpoint" if ours else "Use a new checkpoint, "
@@ -120,6 +123,17 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
             f"the checkpoint was made with other settings: {'; '.join(told)}. {remedy}"
             f"{'' if ours else 'or for another number of shards `penstock reshard`'}"
         )
+
+
+def _told(name: str, setting: Any) -> str:
+    """A setting as users write it.
+
+    >>> _told("window", {"l": 90_000_000, "r": "none"}), _told("half_life", 60e6), _told("policy", "prob")
+    ('l: 90 seconds, r: none', '1 minute', 'prob')
+    """
+    if name in _LENGTHS and isinstance(setting, dict):
+        return ", ".join(f"{stream}: {_told(name, length)}" for stream, length in setting.items())
+    return in_units(int(setting)) if name in _LENGTHS and isinstance(setting, int | float) else _plain(setting)
 
 
 def _plain(setting: Any) -> str:

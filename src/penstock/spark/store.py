@@ -15,6 +15,8 @@ from pyarrow import fs
 from penstock.core.errors import PenstockError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)  # two letters at least: C:\ is a disk
+_KNOWN = ("file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+"""Schemes of stores that PyArrow knows."""
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 """Spark's names of stores that PyArrow calls otherwise."""
 _WHOLE = ("s3", "gcs", "abfs", "py::fsspec")
@@ -27,7 +29,21 @@ def folder_of(archive: Any) -> str | None:
         return None
     if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
         raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
+    scheme = _SCHEME.fullmatch(os.fspath(archive))
+    if scheme is not None and scheme[1].lower() not in (*_KNOWN, *_other_schemes()):
+        raise PenstockError(
+            f"archive must be a folder, or a URL of one of {', '.join(_KNOWN)} (or of what fsspec knows, where that is installed), "
+            f"got {_without_secrets(os.fspath(archive))!r}"
+        )
     return os.fspath(archive)
+
+
+def _other_schemes() -> list[str]:
+    try:
+        import fsspec
+    except ImportError:
+        return []
+    return list(fsspec.available_protocols())
 
 
 def local_path(place: str) -> str | None:
