@@ -51,7 +51,7 @@ def test_a_policy_without_statistics_needs_no_half_life():
         weighed = {} if policy in ("fifo", "ep") else {"streams.v.importance": "1.5"}
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | weighed) == []
         counting = {f"streams.{name}": {"source": "shop", "time": "time", "rows_per_key": 3} for name in "vo"}
-        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting) == []
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting | weighed) == []
 
 
 WRONG = {
