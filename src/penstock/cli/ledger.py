@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.cli.texts import integer
+from penstock.core.patience import saying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,8 @@ def verify(
     from penstock.spark.verify import verify as check
 
     pages = find(archive, name=name, query=query if checkpoint is None else query_of(checkpoint))
-    found = check(pages, checkpoint, _state(checkpoint, pages.plan.name))
+    with saying("reading all pages of the ledger", note):
+        found = check(pages, checkpoint, _state(checkpoint, pages.plan.name))
     good = [{"first_batch": one.first, "last_batch": one.last} | _times(one.times) for one in found.good]
     if as_json:
         facts = {"name": found.name, "query": found.query, "whole": not found.wrong, "good": good, "wrong": found.wrong}

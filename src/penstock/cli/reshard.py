@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.cli.texts import integer
+from penstock.core.patience import saying
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +30,9 @@ def reshard(
     from penstock.spark.reshard import reshard as rewrite
     from penstock.spark.session import quiet_session
 
-    backup = rewrite(quiet_session(), checkpoint, count)
+    spark = quiet_session()
+    with saying("rewriting the state", note):
+        backup = rewrite(spark, checkpoint, count)
     if as_json:
         print_json({"checkpoint": checkpoint, "shards": count, "backup": backup})
     else:

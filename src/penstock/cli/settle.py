@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import FormatOption, print_json, wants_json
+from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.core.errors import PenstockError
+from penstock.core.patience import saying
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +42,10 @@ def settle(
     from penstock.spark.settle import ledger_of, settlement
 
     ledger_of(archive, checkpoint, name, query)  # what is wrong with these is said before Spark starts, which takes a while
-    done = settlement(archive, checkpoint, name, query, to, trust=trust, spark=quiet_session(), counting=debt)
-    count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
+    spark = quiet_session()
+    with saying("joining what is owed", note):
+        done = settlement(archive, checkpoint, name, query, to, trust=trust, spark=spark, counting=debt)
+        count = done.rows if done.rows is not None else done.frame.count() if done.last >= done.first else 0
     ledger = {"name": done.name, "query": done.query}
     batches = {"first_batch": done.first, "last_batch": done.last}
     notes = {"unverified_pages": done.unverified, "pruned_batches": done.lost}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
@@ -28,6 +28,15 @@ class Follower(Protocol):
         """A query has stopped or failed."""
 
 
+class OfSession(Follower, Protocol):
+    """A follower that a session has once."""
+
+    def __init__(self, spark: SparkSession) -> None: ...
+
+
+Own = TypeVar("Own", bound=OfSession)
+
+
 def follow_session(spark: SparkSession, follower: Follower) -> None:
     """Call `follower` from now on for every query of the session."""
     if spark not in _listeners:
@@ -40,6 +49,16 @@ def follow_session(spark: SparkSession, follower: Follower) -> None:
         else:
             spark.streams.addListener(listener)
     _listeners[spark].followers += (follower,)
+
+
+def follower_of(spark: SparkSession, kind: type[Own]) -> Own:
+    """The one follower of a kind that a session has, made with the session where there is none."""
+    for follower in _listeners[spark].followers if spark in _listeners else ():
+        if isinstance(follower, kind):
+            return follower
+    made = kind(spark)
+    follow_session(spark, made)
+    return made
 
 
 def leave_session(spark: SparkSession, follower: Follower) -> None:

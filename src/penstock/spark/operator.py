@@ -13,13 +13,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
 from penstock.core.hashes import can_hash
+from penstock.spark.awaited import Awaited
 from penstock.spark.blocks import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.spark.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.inputs import Stream, quoted, stream
+from penstock.spark.listener import follower_of
 from penstock.spark.metrics import RESULTS, constants, metrics
+from penstock.spark.partitions import match_partitions
 from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
@@ -107,6 +111,9 @@ def _assembled(made: Made) -> DataFrame:
     if streaming:
         _set_up(made.spark)
         warn(made.spark, least if made.action == "warn" else None, plan.archive)
+        match_partitions(made.spark, plan.name, len(plan.shards))
+        if not is_remote():
+            follower_of(made.spark, Awaited)
     played = _packed(made.frames, plan, streaming).groupBy(SHARD)
     results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None

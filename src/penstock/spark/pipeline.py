@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
+from penstock.core.patience import saying
 from penstock.spark import generator
 from penstock.spark.inputs import first_line
 from penstock.spark.java import missing_java
@@ -42,16 +43,12 @@ def open_session(recipe: Recipe) -> SparkSession:
     builder = SparkSession.builder.appName(f"penstock {Path(recipe.file).name}").config(map=settings)
     if recipe.spark["master"]:
         builder = builder.master(recipe.spark["master"])
-    with _about(recipe, "spark"):
+    with _about(recipe, "spark"), saying("starting Spark"):
         if SparkSession.getActiveSession() is None:
             with without_preamble():
                 session = builder.getOrCreate()
         else:
             session = builder.getOrCreate()
-        if "spark.sql.shuffle.partitions" not in recipe.spark["settings"]:
-            # Each partition has a store of its own, so there should be no more than shards.
-            shards = recipe.join["shards"] or session.sparkContext.defaultParallelism
-            session.conf.set("spark.sql.shuffle.partitions", str(shards))
     return session
 
 

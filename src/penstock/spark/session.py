@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
+from penstock.core.patience import saying
 
 _OPTIONS: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
@@ -28,7 +29,7 @@ def quiet_session() -> SparkSession:
         return there
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
     try:
-        with _silence():
+        with _silence() as ours, saying("starting Spark", lambda what: os.write(ours, f"note: {what}\n".encode())):
             return SparkSession.builder.appName("penstock").config(map=_OPTIONS).getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
         raise PenstockError(f"Spark needs Java 17 or newer, and does not start: install it or set JAVA_HOME ({error})") from error
@@ -47,15 +48,18 @@ def use_this_python(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """A process that is started now writes its errors to a file that nobody reads: Java and Spark greet with a dozen lines."""
+def _silence() -> Iterator[int]:
+    """A process that is started now writes its errors to a file that nobody reads: Java and Spark greet with a dozen lines.
+
+    Gives where our own go.
+    """
     with suppress(OSError, ValueError):  # a notebook's stderr is no file
         sys.stderr.flush()
     with TemporaryFile() as nowhere:
         kept = os.dup(2)
         os.dup2(nowhere.fileno(), 2)
         try:
-            yield
+            yield kept
         finally:
             os.dup2(kept, 2)
             os.close(kept)

@@ -31,10 +31,9 @@ def folders_of(frame: DataFrame) -> list[str]:
 
 def misplaced(spark: SparkSession, query: str, archives: Sequence[str]) -> list[str]:
     """What is wrong with the places of a running query: its checkpoint or an archive in its sink, an archive in its checkpoint."""
-    found = spark._jsparkSession.streams().get(query)
-    if found is None:
+    running = _running(spark, query)
+    if running is None:
         return []
-    running = found.streamingQuery() if hasattr(found, "streamingQuery") else found
     sink = re.fullmatch(r"FileSink\[(.*)\]", str(running.sink().toString()))
     checkpoint = str(running.resolvedCheckpointRoot())
     there = {"the sink": [sink[1]] if sink else []}
@@ -42,6 +41,23 @@ def misplaced(spark: SparkSession, query: str, archives: Sequence[str]) -> list[
     for archive in archives:
         wrong += mixed({"archive": archive}, there | {"the checkpoint": [checkpoint]})
     return wrong
+
+
+def checkpoint_of_query(spark: SparkSession, query: str) -> str | None:
+    """The checkpoint of a running query."""
+    running = _running(spark, query)
+    return None if running is None else str(running.resolvedCheckpointRoot())
+
+
+def plan_of_query(spark: SparkSession, query: str) -> str:
+    """The analyzed plan of a running query, as Spark writes it; nothing where it does not run any more."""
+    running = _running(spark, query)
+    return "" if running is None else str(running.analyzedPlan().toString())
+
+
+def _running(spark: SparkSession, query: str) -> Any:
+    found = spark._jsparkSession.streams().get(query)
+    return found.streamingQuery() if found is not None and hasattr(found, "streamingQuery") else found
 
 
 def _places(leaf: Any) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
-from penstock.spark.listener import follow_session
+from penstock.spark.listener import follower_of
 from penstock.spark.metrics import MIN_RECALL
 from penstock.spark.progress import joins_in
 from penstock.spark.sources import misplaced
@@ -30,11 +30,9 @@ def warn(spark: SparkSession, least: float | None, archive: str | None = None) -
                 f'say min_recall=({least:g}, "fail"), or look at ps.progress(query)'
             )
         return
-    if spark not in _warners:
-        _warners[spark] = _Warner(spark)
-        follow_session(spark, _warners[spark])
+    warner = follower_of(spark, _Warner)
     if archive is not None:
-        _warners[spark].archives.add(archive)
+        warner.archives.add(archive)
 
 
 class _Warner:
@@ -66,6 +64,3 @@ class _Warner:
 
     def ended(self, event: Any) -> None:
         """Nothing is to be said."""
-
-
-_warners: WeakKeyDictionary[SparkSession, _Warner] = WeakKeyDictionary()
