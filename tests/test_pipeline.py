@@ -174,8 +174,13 @@ def test_run_prints_a_line_per_batch_or_an_object(spark, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     assert run(["run", str(SAMPLE), *SHORT]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0] for line in lines[:-1]] == ["batch 0", "batch 1", "batch 2"]
-    assert lines[-1].startswith("3 batches: 480 rows in and ") and lines[-1].endswith(" joined rows out in demo-out/joined")
+    assert [line.split(" | ")[0] for line in lines[:3]] == ["batch 0", "batch 1", "batch 2"]
+    run_, life, owed = lines[3:]
+    assert run_.startswith("3 batches: 480 rows in and ") and run_.endswith(" joined rows out in demo-out/joined")
+    assert life.startswith("in the life of the query: recall ") and " of 480 tuples shed" in life
+    assert owed.endswith(
+        " outputs are owed; to get them: penstock settle demo-out/ledger --checkpoint demo-out/checkpoint --to demo-out/joined-settled"
+    )
     assert run(["run", str(SAMPLE), *SHORT]) == 0
     assert "nothing new" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "demo-out")

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.live import Live
-from penstock.cli.output import FormatOption, Stopped, complain, finite, note, number, wants_json
+from penstock.cli.output import FormatOption, Stopped, complain, finite, note, wants_json
+from penstock.cli.summary import summary
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.spark.recipe import Recipe
-
-_COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
 
 
 def register(app: typer.Typer) -> None:
@@ -67,8 +66,7 @@ def run(
         events = watch(recipe, spark, as_json=as_json)
     if recipe.sink["kind"] == "memory" and not as_json:
         spark.table(recipe.sink["table"]).show(recipe.sink["show"], truncate=False)
-    if not as_json:
-        typer.echo(_summary(recipe, events))
+    _conclude(recipe, events, as_json=as_json)
 
 
 @contextmanager
@@ -87,13 +85,12 @@ def served(metrics: str | None) -> Iterator[Callable[[Any], Any]]:
         yield server.of
 
 
-def _summary(recipe: Recipe, events: Sequence[dict[str, Any]]) -> str:
-    if not events:
-        kept = recipe.sink["checkpoint"]
-        return f"nothing new in the sources{f' since the checkpoint in {kept}' if kept else ''}"
-    counts = " and ".join(f"{number(sum(event.get(name) or 0 for event in events))} {what}" for name, what in _COUNTED.items())
-    place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
-    return f"{len(events)} batches: {counts}{place}"
+def _conclude(recipe: Recipe, events: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    for text in summary(recipe, events):
+        if as_json:  # what is printed is for a program
+            note(text)
+        else:
+            typer.echo(text)
 
 
 def read(file: Path, replaced: dict[str, Any]) -> Recipe:
@@ -124,6 +121,8 @@ def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = Fa
     if interrupt.came:
         kept = "; run it again to go on from there" if recipe.sink["checkpoint"] else ""
         note(f"stopped after {len(events)} batch{'' if len(events) == 1 else 'es'}{kept}")
+        if events and not quiet:
+            _conclude(recipe, events, as_json=as_json)
         raise Stopped
     return events
 

@@ -23,6 +23,7 @@ HELD = ("retained_rows", "retained_ahead", "retained_bytes")
 OVERHEADS = ("overhead_statistics", "overhead_ghosts", "overhead_index", "overhead_sketched")
 """Bytes beside the payload, and 1 where statistics have become a sketch."""
 MIN_RECALL = "min_recall"
+HAS_IMPORTANCE = "has_importance"
 OF_BATCH = {
     "n_input": "tuples that came in",
     "n_output": "joined rows made",
@@ -55,6 +56,7 @@ OF_STATE = {
     "budget_rows": "tuples that memory may hold, where memory is in rows",
     "budget_bytes": "bytes that memory may take, where memory is in bytes",
     "policy": "who leaves when memory is full",
+    HAS_IMPORTANCE: "whether tuples have an importance, so that outputs differ in value",
     MIN_RECALL: "the recall below which a batch warns or fails",
     "memory_": "tuples in memory at the end of the batch, by stream",
 }
@@ -91,7 +93,11 @@ def constants(plan: Plan) -> dict[str, Any]:
     policy = plan.options["policy"]
     budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
     name = policy if isinstance(policy, str) else str(getattr(policy, "name", type(policy).__name__))
-    return {"policy": name, f"budget_{'bytes' if budget.in_bytes else 'rows'}": budget.most * len(plan.shards)}
+    return {
+        "policy": name,
+        HAS_IMPORTANCE: plan.has_importance,
+        f"budget_{'bytes' if budget.in_bytes else 'rows'}": budget.most * len(plan.shards),
+    }
 
 
 def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.spark.metrics import HAS_IMPORTANCE
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -18,7 +20,7 @@ class Progress:
         for name, found in self.joins.items():
             lines.append(f"{name}:{'':28}{'batch':>14}{'in all':>16}")
             for metric in found:
-                if not metric.startswith("total_"):
+                if not metric.startswith("total_") and (found.get(HAS_IMPORTANCE, True) or "value" not in metric):
                     total = found.get(f"total_{metric}")
                     lines.append(f"  {metric:32}{_text(found[metric]):>14}{'' if total is None else _text(total):>16}")
         return "\n".join(lines)
