@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 import tomllib
@@ -110,6 +111,7 @@ def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = Fa
     from penstock.spark import pipeline as on_spark
     from penstock.spark.follow import follow
 
+    logging.getLogger("penstock.failures").disabled = True  # we say it ourselves
     query = on_spark.start(recipe, on_spark.build(recipe, spark))
     events: list[dict[str, Any]] = []
     with _Interrupt() as interrupt, Live(recipe, shown=not (as_json or quiet)) as live:

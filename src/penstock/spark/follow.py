@@ -60,6 +60,14 @@ def _event(progress: Any, metrics: dict[str, Any]) -> dict[str, Any]:
 
 def cause(error: object) -> str:
     """The line that says what went wrong: the last error of a Python worker, or else Spark's own first line."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    ours = [line for line in lines if "PenstockError: " in line]
-    return ours[-1].partition("PenstockError: ")[2] if ours else first_line(error)
+    return our_cause(str(error)) or first_line(error)
+
+
+def our_cause(error: str) -> str | None:
+    """The sentence of the last error of ours in the text of another; None where there is none.
+
+    >>> our_cause("Traceback:\\npenstock.core.errors.PenstockError: memory must be a number\\n SQLSTATE: 38000")
+    'memory must be a number'
+    """
+    ours = [line for line in error.splitlines() if "PenstockError: " in line]
+    return ours[-1].partition("PenstockError: ")[2].strip() if ours else None

@@ -1,9 +1,13 @@
-"""Spark starts, without its preamble: what its Java process writes to stderr passes through us, and known chatter stays behind."""
+"""Spark starts, without its preamble: what its Java process writes to stderr passes through us, and known chatter stays behind.
+
+So do entries of its log about a task that failed with an error of ours: whoever runs the query says that in one sentence.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,6 +17,13 @@ _CHATTER = re.compile(
     r"\s*$|WARNING: Using incubator modules|Setting (default|Spark) log level|To adjust logging level"
     r"|(Starting )?Streaming TransformWithStateInPandas Python worker"
 )
+
+
+_ENTRY = re.compile(r"\d\d(/\d\d/\d\d \d\d)?:\d\d:\d\d [A-Z]+ ")
+"""How an entry of the log begins: its other lines are a trace."""
+_ABORTED = re.compile(r".*(FileFormatWriter: Job.* aborted|TaskSetManager: Task \d+ in stage \S+ failed \d+ times; aborting job)")
+_OURS = "PenstockError: "
+_IDLE = 0.5  # seconds without a line end an entry
 
 
 @contextmanager
@@ -43,8 +54,37 @@ def is_chatter(line: str) -> bool:
     return _CHATTER.match(line) is not None
 
 
+def is_told_elsewhere(entry: str) -> bool:
+    """Whether an entry of the log is about an error of ours, or only that a task was aborted.
+
+    >>> is_told_elsewhere("14:07:20 ERROR Executor: Exception in task 1.0\\nPythonException: ...\\nPenstockError: memory must be")
+    True
+    """
+    return _OURS in entry or _ABORTED.match(entry) is not None
+
+
 def _pass_on(reading: int, to: int) -> None:
-    with os.fdopen(reading, "r", errors="replace") as lines:
+    entry, rest = "", b""
+
+    def end() -> None:
+        nonlocal entry
+        if entry and not is_told_elsewhere(entry):
+            os.write(to, entry.encode())
+        entry = ""
+
+    while True:
+        if not select.select([reading], [], [], _IDLE)[0]:
+            end()
+            continue
+        found = os.read(reading, 1 << 16)
+        *lines, rest = (rest + found).split(b"\n")
         for line in lines:
-            if not is_chatter(line):
-                os.write(to, line.encode())
+            text = line.decode(errors="replace")
+            if _ENTRY.match(text) or not entry:
+                end()
+            if not is_chatter(text):
+                entry += f"{text}\n"
+        if not found:
+            end()
+            os.close(reading)
+            return

@@ -10,12 +10,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
+from penstock.spark.follow import our_cause
 from penstock.spark.listener import follower_of
 from penstock.spark.metrics import MIN_RECALL
 from penstock.spark.progress import joins_in
 from penstock.spark.sources import misplaced
 
 logger = logging.getLogger("penstock")
+failures = logging.getLogger("penstock.failures")
+"""What is said of queries that failed."""
 
 
 def warn(spark: SparkSession, least: float | None, archive: str | None = None) -> None:
@@ -63,4 +66,7 @@ class _Warner:
                 logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
 
     def ended(self, event: Any) -> None:
-        """Nothing is to be said."""
+        """Say in one sentence why a query failed, where that is an error of ours: Spark's own ends with the plan of the query."""
+        why = None if event.exception is None else our_cause(str(event.exception))
+        if why is not None:
+            failures.error("query %s failed: %s", event.id, why)
