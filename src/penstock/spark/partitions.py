@@ -70,7 +70,7 @@ class Partitions:
         most = max((state.numShufflePartitions for state in progress.stateOperators), default=0)
         for name in joins_in(progress):
             if name in self.shards and most > _FAR_MORE * self.shards[name]:
-                self.warn(name, f"the checkpoint of query {progress.id} keeps", most)
+                self.warn(name, f"the checkpoint of query {progress.id} keeps {most} partitions", most)
 
     def ended(self, event: Any) -> None:
         """Nothing is to be said."""
