@@ -12,7 +12,7 @@ from penstock.spark.recipe import RecipeError, check_recipe
 
 pytest.importorskip("pyspark")
 
-from sparks import ON_SPARK, SCHEMA, in_batches, joined
+from sparks import ON_SPARK, SCHEMA, in_batches, joined, rows
 
 
 def test_links_and_urls_are_followed(tmp_path):
@@ -103,6 +103,16 @@ class TestOnSpark:
             query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
         said = " ".join(record.getMessage() for record in caplog.records)
         assert "checkpoint must lie apart from the sink" in said and "archive must lie apart from the sink" in said
+
+    def test_a_join_whose_checkpoint_is_in_its_sink_is_stopped_before_it_has_begun(self, spark, tmp_path, caplog):
+        left, right = (in_batches(spark, tmp_path / side, [rows(side, 5)] * 3) for side in "lr")
+        writer = joined(left, right, name="inside").writeStream.format("parquet").trigger(availableNow=True)
+        with caplog.at_level("ERROR", logger="penstock"):
+            query = writer.option("checkpointLocation", str(tmp_path / "out" / "checkpoint")).start(str(tmp_path / "out"))
+            query.awaitTermination()
+        said = [record.getMessage() for record in caplog.records]
+        assert "checkpoint must lie apart from the sink" in said[0] and said[1] == f"query {query.id} is stopped"
+        assert not list((tmp_path / "out" / "checkpoint" / "commits").glob("[0-9]*")) and query.exception() is None
 
     def test_what_is_settled_is_not_written_into_the_archive(self, spark, tmp_path):
         with pytest.raises(ps.PenstockError, match="to must lie apart from archive"):

@@ -110,7 +110,7 @@ def _assembled(made: Made) -> DataFrame:
     use_this_python(made.spark)
     if streaming:
         _set_up(made.spark)
-        warn(made.spark, least if made.action == "warn" else None, plan.archive)
+        warn(made.spark, plan.name, least if made.action == "warn" else None, plan.archive)
         match_partitions(made.spark, plan.name, len(plan.shards))
         if not is_remote():
             follower_of(made.spark, Awaited)

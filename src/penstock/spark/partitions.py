@@ -17,7 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from penstock.spark.listener import follower_of
 from penstock.spark.progress import joins_in
-from penstock.spark.sources import plan_of_query
+from penstock.spark.sources import joins
 
 logger = logging.getLogger("penstock")
 
@@ -61,8 +61,7 @@ class Partitions:
         spark = self.session()
         if spark is None or not self.expected:
             return
-        plan = plan_of_query(spark, str(event.id))
-        self.expected -= {name for name in self.expected if f"CollectMetrics {name}," in plan or not plan}
+        self.expected -= {name for name in self.expected if joins(spark, str(event.id), name)}
         _set(spark, str(max(self.shards[one] for one in self.expected)) if self.expected else None)
 
     def progressed(self, progress: Any) -> None:

@@ -49,10 +49,16 @@ def checkpoint_of_query(spark: SparkSession, query: str) -> str | None:
     return None if running is None else str(running.resolvedCheckpointRoot())
 
 
-def plan_of_query(spark: SparkSession, query: str) -> str:
-    """The analyzed plan of a running query, as Spark writes it; nothing where it does not run any more."""
+def joins(spark: SparkSession, query: str, name: str) -> bool:
+    """Whether a running query has the join of this name in it, by its plan as Spark writes it; one that has ended may have had it."""
     running = _running(spark, query)
-    return "" if running is None else str(running.analyzedPlan().toString())
+    return running is None or f"CollectMetrics {name}, " in str(running.analyzedPlan().toString())
+
+
+def is_new(spark: SparkSession, query: str) -> bool:
+    """Whether a running query has not committed any batch."""
+    running = _running(spark, query)
+    return running is not None and not running.commitLog().getLatestBatchId().isDefined()
 
 
 def _running(spark: SparkSession, query: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Thread
 from typing import Any
 from weakref import ref
 
@@ -14,15 +15,15 @@ from penstock.spark.follow import our_cause
 from penstock.spark.listener import follower_of
 from penstock.spark.metrics import MIN_RECALL
 from penstock.spark.progress import joins_in
-from penstock.spark.sources import misplaced
+from penstock.spark.sources import is_new, joins, misplaced
 
 logger = logging.getLogger("penstock")
 failures = logging.getLogger("penstock.failures")
 """What is said of queries that failed."""
 
 
-def warn(spark: SparkSession, least: float | None, archive: str | None = None) -> None:
-    """Warn, from now on, of what joins lose below their `least` recall, which is among their metrics, and of an archive in a sink.
+def warn(spark: SparkSession, name: str, least: float | None, archive: str | None = None) -> None:
+    """Warn, from now on, of what the join `name` loses below its `least` recall, which is among its metrics, and of an archive in a sink.
 
     Not under Spark Connect.
     """
@@ -34,6 +35,7 @@ def warn(spark: SparkSession, least: float | None, archive: str | None = None) -
             )
         return
     warner = follower_of(spark, _Warner)
+    warner.names.add(name)
     if archive is not None:
         warner.archives.add(archive)
 
@@ -43,14 +45,22 @@ class _Warner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = ref(spark)
-        self.archives: set[str] = set()  # of the joins of the session
+        self.names: set[str] = set()  # of the joins of the session
+        self.archives: set[str] = set()
         self.told: set[tuple[str, str]] = set()
 
     def started(self, event: Any) -> None:
-        """Look at where a query writes, which nobody knew before."""
-        spark = self.session()
-        for told in misplaced(spark, str(event.id), sorted(self.archives)) if spark is not None else ():
-            logger.error("query %s: %s: stop it, and begin anew with places apart", event.id, told)
+        """Look at where a query writes, which nobody knew before; one with a join that is misplaced is stopped before it has begun."""
+        spark, query = self.session(), str(event.id)
+        if spark is None:
+            return
+        wrong = misplaced(spark, query, sorted(self.archives))
+        for told in wrong:
+            logger.error("query %s: %s: begin anew with places apart", query, told)
+        running = spark.streams.get(query) if wrong else None
+        if running is not None and is_new(spark, query) and any(joins(spark, query, name) for name in self.names):
+            logger.error("query %s is stopped", query)
+            Thread(target=running.stop, daemon=True).start()  # it has started only when we are done here
 
     def progressed(self, progress: Any) -> None:
         """Look at the metrics of a batch."""
