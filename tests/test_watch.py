@@ -67,6 +67,11 @@ def metrics(n: int, *, lost: int = 0, **more: Any) -> dict[str, Any]:
     return counts | totals | {"retained_rows": 7, "budget_rows": 10, "total_recall": 0.5, "policy": "prob"} | more
 
 
+def without_data() -> dict[str, Any]:
+    """A batch for which Spark did not ask the join: it counts nothing, and what is held and the life of the query are not known."""
+    return {name: 0 if name in ("n_input", "n_output", "n_shed", "n_late", "lost") else None for name in metrics(0)}
+
+
 def batch(number: int, joins: dict[str, Any], *, at: float = 0.0, run: str = "1", rows: int = 5) -> SimpleNamespace:
     """A progress event; batches take two seconds and end `at` seconds after noon."""
     time = f"2026-01-01T{12 + int(at - 2) // 3600:02}:{int(at - 2) // 60 % 60:02}:{(at - 2) % 60:06.3f}Z"
@@ -109,12 +114,13 @@ def test_a_query_stops_fails_and_starts_again():
 def test_what_spark_did_not_ask_the_join_for_is_that_of_the_batch_before():
     board = Board()
     board.begin("q", "1", None)
-    board.progressed(batch(0, {"a": dict.fromkeys(metrics(0))}))
+    board.progressed(batch(0, {"a": without_data()}))
     assert not board.queries["q"].joins and json.loads(page_data(board))
     board.progressed(batch(1, {"a": metrics(2)}))
-    board.progressed(batch(2, {"a": dict.fromkeys(metrics(0))}, at=20.0))
+    board.progressed(batch(2, {"a": without_data()}, at=20.0))
     join = board.queries["q"].joins["a"]
-    assert join.numbers == metrics(2) and len(join.points) == 1
+    assert join.numbers == {name: 0 if value == 0 else metrics(2)[name] for name, value in without_data().items()}
+    assert join.held == 7 and len(join.points) == 1
 
 
 def test_a_query_without_a_join_is_not_shown():

@@ -39,7 +39,7 @@ def test_the_page_from_before_the_first_batch_to_the_end_of_the_server(spark, tm
         shown = text_of(browser)
         assert f"{NAME} · small" in shown and browser.evaluate("document.querySelectorAll('img').length") == 0
         assert f"{told['retained_rows']} rows\nof 20 rows" in shown and f"{told['total_n_shed']} rows" in shown and "prob" in shown
-        assert f"{int(1000 * told['total_recall']) / 10:.1f} %" in shown
+        assert f"{100 * told['total_recall']:.1f} %" in shown
         assert f"{told['total_lost']} rows\nlost so far (counted)" in shown
         for width, scheme in ((1280, "light"), (1280, "dark"), (390, "dark"), (360, "light")):
             browser.show(width, 800, scheme)

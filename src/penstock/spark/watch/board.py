@@ -56,7 +56,7 @@ class Join:
     def add(self, time: float, seconds: float, found: dict[str, Any]) -> None:
         """Take in a batch."""
         self.numbers, self.seconds = filled(found, self.numbers), seconds
-        if found["n_input"] is None:  # a batch that only moves a watermark on
+        if not _was_asked(found):
             return
         sums = {name: seconds if name == "seconds" else float(found[name] or 0) for name in SUMMED}
         batches = 1
@@ -117,7 +117,7 @@ class Board:
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
             query.batch, query.time = int(progress.batchId), dt.datetime.fromisoformat(progress.timestamp).timestamp() + seconds
             for name, found in joins.items():
-                if name in query.joins or found["n_input"] is not None:  # else nothing is known of it yet
+                if name in query.joins or _was_asked(found):  # else nothing is known of it yet
                     query.joins.setdefault(name, Join()).add(query.time, seconds, found)
 
     def ended(self, event: Any) -> None:
@@ -138,3 +138,8 @@ class Board:
         ended = [own for own, query in self.queries.items() if query.state != "running"]
         for own in ended[: max(0, len(ended) - _ENDED)]:
             del self.queries[own]
+
+
+def _was_asked(found: dict[str, Any]) -> bool:
+    """Whether a join took part in a batch; in one without rows, or that only moves a watermark on, Spark may not ask it."""
+    return found["retained_rows"] is not None

@@ -8,7 +8,7 @@ import hashlib
 import re
 import socket
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from importlib.resources import files
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -20,7 +20,6 @@ from penstock.spark.watch.board import Board
 from penstock.spark.watch.data import page_data
 from penstock.spark.watch.exposition import Exposition
 
-_PAGE = Path(__file__).with_name("page.html")
 _ANSWERED = ("GET", "HEAD")
 
 
@@ -32,7 +31,7 @@ class Application:
         registry = CollectorRegistry()
         registry.register(Exposition(board))
         self.metrics = make_wsgi_app(registry)
-        self.page = _PAGE.read_bytes()
+        self.page = files("penstock.spark.watch").joinpath("page.html").read_bytes()  # the package may be a zip file
         self.policy = _content_policy(self.page.decode())
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
