@@ -167,7 +167,7 @@ OPTIONS = {
     "a stream named twice": ("--streams R,S,S", ["streams", "['R', 'S', 'S']"]),
     "unknown format": ("--format yaml", ["--format", "'yaml'"]),
     "unknown option": ("--widnow 5", ["--widnow"]),
-    "extra argument": ("--seed 1 2", ["extra argument", "2"]),
+    "extra argument": ("--seed 1 2", ["must end in .parquet", "'2'"]),
     "outputs of another kind": ("--outputs out.txt", ["--outputs", "'out.txt'"]),
     "outputs nowhere": ("--outputs nowhere/out.csv", ["--outputs", "'nowhere/out.csv'"]),
     "outputs over the trace": ("--outputs trace.parquet", ["TRACE and --outputs", "'trace.parquet'"]),

@@ -19,6 +19,15 @@ TraceFile = Annotated[
     typer.Argument(metavar="TRACE", help="Parquet, CSV or JSON Lines with the columns stream, time, key.", show_default=False),
 ]
 
+TraceFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TRACE",
+        help="A trace: Parquet, CSV or JSON Lines with columns stream, time, key. Or several: a file or folder per stream, in any order.",
+        show_default=False,
+    ),
+]
+
 # The join.
 Window = Annotated[
     str,
@@ -70,7 +79,12 @@ Predicate = Annotated[
 Cross = Annotated[bool, _option(_JOIN, "", "Let streams that no links connect match freely.", "--cross")]
 Key = Annotated[
     str | None,
-    _option(_JOIN, "COLUMNS", "The columns of the key, with commas between them.", default="key; none with links"),
+    _option(
+        _JOIN,
+        "COLUMNS",
+        "The columns of the key, with commas between them; of streams with a file each also R=a,S=b.",
+        default="key; none with links",
+    ),
 ]
 TimeUnit = Annotated[
     str | None,
@@ -81,7 +95,15 @@ TimeUnit = Annotated[
         default="unknown",
     ),
 ]
-Streams = Annotated[str | None, _option(_JOIN, "NAMES", "The streams in their order; one may have no rows.", default="as they appear")]
+Streams = Annotated[
+    str | None,
+    _option(_JOIN, "NAMES", "The streams in their order; one may have no rows. Of a file each: their names.", default="as they appear"),
+]
+TimeColumn = Annotated[
+    str | None, _option(_JOIN, "COLUMN", "Of streams with a file each: the column of the time, or R=ts,S=at by stream.", default="time")
+]
+ImportanceColumn = Annotated[str | None, _option(_JOIN, "COLUMN", "Of streams with a file each: what a row is worth.", default="1")]
+SizeColumn = Annotated[str | None, _option(_JOIN, "COLUMN", "Of streams with a file each: the bytes of a row, for a memory in bytes.")]
 
 # The memory and who leaves it.
 Memory = Annotated[
@@ -90,6 +112,16 @@ Memory = Annotated[
         _SHED,
         "SIZE",
         "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start).",
+        default=False,
+    ),
+]
+Memories = Annotated[
+    list[str],
+    _option(
+        _SHED,
+        "SIZE",
+        "What may be held: 100 rows; 512MB; by stream R=100,S=50; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start). "
+        "Several, for a table and a curve: 100,1000,10000; may be given several times.",
         default=False,
     ),
 ]
@@ -149,7 +181,10 @@ CurvePlot = Annotated[Path | None, _option(_BEST, "FILE", "Draw the --curve: .pn
 # The result.
 Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")]
 MemoryLog = Annotated[Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")]
-Plot = Annotated[Path | None, _option(_RESULT, "FILE", "Draw memory per stream over time: .png, .svg or .html.")]
+Plot = Annotated[
+    Path | None,
+    _option(_RESULT, "FILE", "Draw memory per stream over time, or recall by memory where there are several: .png, .svg or .html."),
+]
 Compared = Annotated[
     bool | None,
     typer.Option(
@@ -159,3 +194,4 @@ Compared = Annotated[
         show_default="only for tables",
     ),
 ]
+Recalled = Annotated[bool, typer.Option("--exact/--no-exact", help="Compare with the exact result: recall.", rich_help_panel=_RESULT)]

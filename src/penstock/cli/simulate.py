@@ -1,14 +1,14 @@
-"""`penstock simulate`: play an archived trace under one or several policies, and say what came out."""
+"""`penstock simulate`: play archived streams under one or several policies and memories, and say what came out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from penstock.cli import options as opt
+from penstock.cli.inputs import read_input
 from penstock.cli.output import (
     PICTURES,
     TABLES,
@@ -18,32 +18,31 @@ from penstock.cli.output import (
     check_different,
     check_target,
     note,
-    number,
     print_json,
-    print_table,
-    share,
     wants_json,
 )
-from penstock.cli.texts import check_size, integer, key_columns, moment, read_rates, real, settings, span, words
+from penstock.cli.runs import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
+from penstock.cli.texts import check_size, integer, memories, moment, read_rates, real, settings, span, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from penstock.core.problem import Problem
     from penstock.core.run import JoinRun
     from penstock.core.trace import Trace
 
+OPT = "opt"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(epilog="Example: penstock simulate trace.parquet --window 400 --memory 100 --policy prob,fifo --plot memory.png")(simulate)
+    example = "penstock simulate pickups.parquet dropoffs.parquet --time ts --key zone --window '10 minutes' --memory 1000,10000 --shards 2"
+    app.command(epilog=f"Example: {example}")(simulate)
 
 
 def simulate(
-    trace: opt.TraceFile,
+    traces: opt.TraceFiles,
     window: opt.Window,
-    memory: opt.Memory,
+    memory: opt.Memories,
     policy: opt.Policies = "prob",
     allocation: opt.Allocation = "variable",
     shards: opt.Shards = None,
@@ -65,23 +64,30 @@ def simulate(
     cross: opt.Cross = False,
     switch: opt.Switches = None,
     key: opt.Key = None,
+    time: opt.TimeColumn = None,
+    importance: opt.ImportanceColumn = None,
+    size: opt.SizeColumn = None,
     streams: opt.Streams = None,
     time_unit: opt.TimeUnit = None,
     outputs: opt.Outputs = None,
     memory_log: opt.MemoryLog = None,
     plot: opt.Plot = None,
-    exact: opt.Compared = None,
+    exact: opt.Recalled = True,
     form: FormatOption = "table",
 ) -> None:
-    """Join the streams of a trace in bounded memory: how much comes out, under which policy?"""
-    as_json = wants_json(form)
+    """Join archived streams in bounded memory: how much comes out, under which policy, in which memory?"""
+    in_json = wants_json(form)
     check_target("--outputs", outputs, TABLES)
     check_target("--memory-log", memory_log, TABLES)
     check_target("--plot", plot, PICTURES)
-    check_different({"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
+    for trace in traces:
+        check_different({"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
     if (rates is not None) != (stats == "given"):
         raise PenstockError("--rates FILE and --stats given belong together, got only one of them")
-    for option, text in {"--window": window, "--memory": memory, "--lateness": lateness}.items():
+    sizes = memories(memory)
+    if len(sizes) > 1 and (outputs or memory_log):
+        raise PenstockError(f"{'--outputs' if outputs else '--memory-log'} is about one memory, got {len(sizes)}: {', '.join(sizes)}")
+    for option, text in [("--window", window), ("--lateness", lateness), *(("--memory", size) for size in sizes)]:
         check_size(text, option)
     names = words(policy, "--policy")
     if len(set(names)) < len(names):
@@ -92,7 +98,6 @@ def simulate(
     clock = clock or ("global" if count is None else "streams")
     options: dict[str, Any] = {
         "window": window,
-        "memory": memory,
         "allocation": allocation,
         "stats": stats,
         "objective": objective,
@@ -110,41 +115,44 @@ def simulate(
     }
 
     from penstock.core.timing import in_ticks
-    from penstock.core.trace import read_trace
 
-    named = None if streams is None else words(streams, "--streams")
-    rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
+    columns = {"time": time, "key": key, "importance": importance, "size": size}
+    found = read_input(traces, **columns, predicate=predicate, streams=streams, time_unit=time_unit)
+    rows = found.trace
     options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
     options = in_ticks(rows, **options)
-    problem = _check(rows, names, options, count)
+    problems = {text: _check(rows, names, options | in_ticks(rows, memory=text), count) for text in sizes}
     options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch}
-    if clock != "streams" and problem.lateness.any():
+    if clock != "streams" and next(iter(problems.values())).lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
         options["given"] = read_rates(rates, rows)
-    compared = not as_json if exact is None else exact
-    keep = {"outputs": outputs is not None, "retained": memory_log is not None, "series": bool(memory_log or plot)}
-    runs, whole = _play(rows, names, options, keep, compared)
+    curve = bool(plot) and len(sizes) > 1
+    if curve:
+        check_chart(problems.values(), exact)
+    keep = {"outputs": outputs is not None, "retained": memory_log is not None, "series": bool(memory_log or (plot and not curve))}
+    runs, whole = _play(rows, problems, names, options, keep, compared=exact)
 
     with Files() as files:
         if outputs:
-            _write(_outputs(rows, runs), files.new(outputs))
+            write(outputs_table(found, runs), files.new(outputs))
         if memory_log:
-            _write(_memory_log(rows, runs), files.new(memory_log))
+            write(memory_table(found, runs), files.new(memory_log))
         if plot:
             from penstock.experiments import figures
 
-            chart = figures.memory_over_time(runs, budget=problem.budget, timestamps=rows.timestamps)
-            figures.save(chart, files.new(plot))
+            budget = runs[0].problem.budget
+            over_time = None if curve else figures.memory_over_time([one.run for one in runs], budget=budget, timestamps=rows.timestamps)
+            figures.save(over_time or sizes_chart(runs, whole, count), files.new(plot))
     if rows.n_backwards and count is None:
         which = "1 row is earlier than the row before it"
         if rows.n_backwards > 1:
             which = f"{rows.n_backwards:,} rows are earlier than the row before them"
         note(f"{which}; rows are played as they come, and with --clock {clock} what has expired by then may be missed")
-    if as_json:
-        print_json([run.summary() | _recall(run, whole) for run in runs])
+    if in_json:
+        print_json(as_json(runs, whole))
     else:
-        _print(rows, runs, whole, problem, count)
+        print_runs(found, runs, whole, count)
 
 
 def _ahead(text: str) -> Any:
@@ -179,15 +187,16 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
 
 
 def _play(
-    trace: Trace, names: Sequence[str], options: dict[str, Any], keep: dict[str, bool], compared: bool
-) -> tuple[list[JoinRun], JoinRun | None]:
-    """A run for each policy and, if wanted, the exact result."""
+    trace: Trace, problems: dict[str, Problem], names: Sequence[str], options: dict[str, Any], keep: dict[str, bool], *, compared: bool
+) -> tuple[list[Sized], JoinRun | None]:
+    """A run for each memory and policy and, if wanted, the exact result. Beside several memories the optimum is played too."""
     from penstock.core.engine import Keep
+    from penstock.core.timing import in_ticks
     from penstock.simulate import exact
     from penstock.simulate import simulate as play
 
-    runs, whole = [], None
-    with Bar(len(trace) * (len(names) + compared), "loading the engine (compiled on first use)") as bar:
+    runs, whole, best = [], None, len(problems) > 1 and OPT not in names
+    with Bar(len(trace) * (len(problems) * (len(names) + best) + compared), "loading the engine (compiled on first use)") as bar:
 
         def follow(name: str) -> Any:
             def progress(rows: int) -> None:
@@ -196,91 +205,27 @@ def _play(
 
             return progress
 
-        for name in names:
-            runs.append(play(trace, policy=name, keep=Keep(**keep), progress=follow(name), **options))
+        for text, problem in problems.items():
+            mine = options | in_ticks(trace, memory=text)
+            if best:
+                found = list(_optimum(trace, mine, follow(f"the optimum in {text}")))
+                best = bool(found)
+                runs += [Sized(text, problem, run) for run in found]
+            for name in names:
+                run = play(trace, policy=name, keep=Keep(**keep), progress=follow(f"{name} in {text}"), **mine)
+                runs.append(Sized(text, problem, run))
         if compared:
             kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "switches")}
             whole = exact(trace, progress=follow("exact"), **kept)
     return runs, whole
 
 
-def _outputs(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
-    """One row per output: policy, time, the row number of each member."""
-    import pyarrow as pa
+def _optimum(trace: Trace, options: dict[str, Any], progress: Any) -> Iterator[JoinRun]:
+    """The optimum in one memory, whatever the shards; where it is out of reach, a note instead."""
+    from penstock.simulate import simulate as play
 
-    parts = []
-    for run in runs:
-        assert run.outputs is not None
-        members = {_column(name): run.outputs[:, 1 + place] for place, name in enumerate(run.streams)}
-        parts.append(pa.table({"policy": pa.repeat(run.policy, len(run.outputs)), "time": _times(trace, run.outputs[:, 0]), **members}))
-    return pa.concat_tables(parts)
-
-
-def _memory_log(trace: Trace, runs: Sequence[JoinRun]) -> pa.Table:
-    """One row per policy and instant: its time and the rows retained after it."""
-    import numpy as np
-    import pyarrow as pa
-
-    parts = []
-    for run in runs:
-        assert run.memory_log is not None
-        times = np.array([time for time, _ in run.memory_log], dtype=np.int64)
-        retained = [rows for _, rows in run.memory_log]
-        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in retained])]).astype(np.int32)
-        rows = pa.ListArray.from_arrays(offsets, np.concatenate(retained))
-        parts.append(pa.table({"policy": pa.repeat(run.policy, len(times)), "time": _times(trace, times), "rows": rows}))
-    return pa.concat_tables(parts)
-
-
-def _column(stream: str) -> str:
-    return f"row_{stream}" if stream in ("policy", "time") else stream
-
-
-def _times(trace: Trace, ticks: Any) -> pa.Array:
-    """Times as the trace has them: ticks, or timestamps."""
-    import pyarrow as pa
-
-    return pa.array(ticks).cast(pa.timestamp("us", tz=trace.table["time"].type.tz)) if trace.timestamps else pa.array(ticks)
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    from penstock.core.tables import write_table
-
-    write_table(table, path)
-
-
-def _print(trace: Trace, runs: Sequence[JoinRun], whole: JoinRun | None, problem: Problem, shards: int | None) -> None:
-    """One line per policy; columns that would say nothing are left out."""
-    lines = [_line(run, whole, problem) for run in runs]
-    shown = [name for name in lines[0] if name != "late" or any(run.n_late for run in runs)]
-    rows = ", ".join(f"{name} {int((trace.stream == place).sum()):,}" for place, name in enumerate(trace.streams))
-    unit = "bytes" if problem.budget.in_bytes else "rows"
-    in_shards = "" if shards is None else f", in {number(shards)} shard{'s' if shards > 1 else ''}"
-    print_table(
-        shown,
-        [[line[name] for name in shown] for line in lines],
-        title=f"{len(trace):,} rows ({rows}) in a memory of {problem.budget.most:,} {unit}{in_shards}",
-        caption=f"The exact result has {whole.n_output:,} outputs." if whole else "",
-    )
-
-
-def _line(run: JoinRun, whole: JoinRun | None, problem: Problem) -> dict[str, str]:
-    line = {"policy": run.policy, "outputs": number(run.n_output)}
-    if whole:
-        line["of exact"] = share(run.n_output, whole.n_output)
-    if problem.objective.name != "count":
-        line[f"value ({problem.objective.name})"] = number(run.value)
-        if whole:
-            line["of exact value"] = share(run.value, whole.value)
-    counts = {"shed": run.n_shed, "expired": run.n_expired, "late": run.n_late, "peak memory": run.peak_memory}
-    counts |= {} if run.n_ahead is None else {"ahead": run.n_ahead}
-    return line | {name: number(count) for name, count in counts.items()}
-
-
-def _recall(run: JoinRun, whole: JoinRun | None) -> dict[str, float | None]:
-    if whole is None:
-        return {}
-    return {
-        "recall": run.n_output / whole.n_output if whole.n_output else None,
-        "value_recall": run.value / whole.value if whole.value else None,
-    }
+    taken = ("window", "memory", "allocation", "objective", "model", "predicate", "cross", "start", "switches")
+    try:
+        yield play(trace, policy=OPT, progress=progress, **{name: options[name] for name in taken})
+    except PenstockError as error:
+        note(f"the optimum is left out: {error}")

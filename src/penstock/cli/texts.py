@@ -39,6 +39,19 @@ def key_columns(text: str | None, predicate: str) -> list[str]:
     return words(text, "--key")
 
 
+def memories(texts: Sequence[str]) -> list[str]:
+    """The memories of `--memory`, which may be repeated and may hold several; one by stream or over time has commas of its own.
+
+    >>> memories(["1000,10000", "R=100,S=50", "0:12,60:4"])
+    ['1000', '10000', 'R=100,S=50', '0:12,60:4']
+    """
+    found = [part for text in texts for part in ([text] if "=" in text or ":" in text else words(text, "--memory"))]
+    twice = [part for part in found if found.count(part) > 1]
+    if twice:
+        raise PenstockError(f"--memory must give each memory once, got {twice[0]!r} more than once")
+    return found
+
+
 def check_size(text: str, option: str) -> None:
     """Refuse a text with a number in it that is too large to count ticks or rows with.
 

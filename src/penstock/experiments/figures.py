@@ -23,7 +23,7 @@ _STREAMS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 POLICY_COLOURS = {
     "fifo": "#666666", "rand": "#B5B5B5", "prob": "#0072B2", "life": "#56B4E9", "elife": "#D55E00",
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
-    "ep": "#B2182B", "frequency": "#1B7837", "output": "#E08BC4", "kwon-random": "#CFCFCF",
+    "ep": "#B2182B", "frequency": "#1B7837", "output": "#E08BC4", "kwon-random": "#CFCFCF", "opt": "#111111",
 }  # fmt: skip
 INK, PALE, GREY = "#333333", "#E6E6E6", "#666666"
 _CLOCK = {"milliseconds": ".%L s", "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "date": "%d %b", "month": "%b %Y"}
@@ -81,11 +81,12 @@ def recall_by_memory(
     title: str = "How much of the result remains",
     subtitle: str = "",
     width: int = 460,
+    unit: str = "share",
 ) -> alt.TopLevelMixin:
-    """Recall against memory, one curve per policy.
+    """Recall against memory, one curve per policy; that of the optimum, `opt`, is dashed.
 
-    The rows have `policy`, `memory` (a share of what the exact join holds) and `recall`. Rows may have a `measure` too:
-    then there is a panel for each, side by side.
+    The rows have `policy`, `memory` (a share of what the exact join holds, or with `unit` so many "rows" or "bytes") and `recall`. Rows may
+    have a `measure` too: then there is a panel for each, side by side.
 
     >>> rows = [{"policy": "prob", "memory": 0.1, "recall": 0.5}, {"policy": "prob", "memory": 1.0, "recall": 1.0}]
     >>> "layer" in recall_by_memory(rows).to_dict()
@@ -94,7 +95,7 @@ def recall_by_memory(
     if not rows:
         raise PenstockError("rows must be at least one point with policy, memory and recall, got none")
     measures = list(dict.fromkeys(str(row.get("measure", "")) for row in rows))
-    panels = [_curves([row for row in rows if str(row.get("measure", "")) == m], m, width) for m in measures]
+    panels = [_curves([row for row in rows if str(row.get("measure", "")) == m], m, width, unit) for m in measures]
     head = alt.TitleParams(title, subtitle=subtitle) if subtitle else alt.TitleParams(title)
     if len(panels) == 1:
         return styled(panels[0].properties(title=head))
@@ -200,20 +201,21 @@ def _limits(budget: Budget, time: Ints) -> list[tuple[int, int]]:
     return list(zip(at.tolist(), caps[step].tolist(), strict=True))
 
 
-def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> Any:
+def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int, unit: str) -> Any:
     least = min(row["memory"] for row in rows)
     ranked = sorted((row for row in rows if row["memory"] == least), key=lambda row: -row["recall"])
     policies = list(dict.fromkeys([row["policy"] for row in ranked] + [row["policy"] for row in rows]))
     sizes = sorted({row["memory"] for row in rows})
+    form = {"share": ".0%", "rows": ",d", "bytes": ".3~s"}[unit]
     known = {POLICY_COLOURS[policy] for policy in policies if policy in POLICY_COLOURS}
     spare = iter(_cycle([colour for colour in POLICY_COLOURS.values() if colour not in known] or [INK], len(policies)))
     colours = [POLICY_COLOURS.get(policy) or next(spare) for policy in policies]
     base = alt.Chart(alt.InlineData(values=[dict(row) for row in rows])).encode(
         x=alt.X(
             "memory:Q",
-            title="memory, as a share of what the exact join holds at its peak",
+            title="memory, as a share of what the exact join holds at its peak" if unit == "share" else f"memory ({unit})",
             scale=alt.Scale(type="log", domain=[sizes[0], sizes[-1]], padding=8, nice=False),
-            axis=alt.Axis(values=sizes, format=".0%", grid=False, labelOverlap=True),
+            axis=alt.Axis(values=sizes, format=form, grid=False, labelOverlap=True),
         ),
         y=alt.Y(
             "recall:Q",
@@ -222,9 +224,10 @@ def _curves(rows: Sequence[Mapping[str, Any]], measure: str, width: int) -> Any:
             axis=alt.Axis(format=".0%", tickCount=5),
         ),
         color=alt.Color("policy:N", title="policy", sort=policies, scale=alt.Scale(domain=policies, range=colours)),
-        tooltip=[alt.Tooltip("policy:N"), alt.Tooltip("memory:Q", format=".0%"), alt.Tooltip("recall:Q", format=".1%")],
+        tooltip=[alt.Tooltip("policy:N"), alt.Tooltip("memory:Q", format=form), alt.Tooltip("recall:Q", format=".1%")],
     )
-    lines = base.mark_line(strokeWidth=2.5)
+    dashed = alt.condition(alt.datum.policy == "opt", alt.value([5, 3]), alt.value([1, 0]))
+    lines = base.mark_line(strokeWidth=2.5).encode(strokeDash=dashed)
     points = base.mark_point(filled=True, size=55, opacity=1)
     return alt.layer(lines, points).properties(width=width, height=320)
 
