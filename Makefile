@@ -14,6 +14,10 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 LOCKS := requirements-bootstrap.lock requirements.lock
+# The versions of Spark that the tests run on beside the newest, which requirements.lock has: the oldest, as it first was, and those
+# between. Each has a lock and an environment of its own.
+SPARKS := 4.0.0 4.1.4 4.2.1
+SPARK_TESTS := $(addprefix tests/test_,versions.py partitions.py spark.py spark_restart.py spark_settle.py)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
 UPGRADE ?=
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -26,7 +30,7 @@ export UV_NO_PROGRESS := 1
 export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos lint format lock bench clean
+.PHONY: help setup sparks demo test test-all test-sparks chaos lint format lock bench clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -53,6 +57,16 @@ $(READY): pyproject.toml $(LOCKS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bootstrap.lock
 	$(UV) pip sync --quiet --require-hashes requirements.lock
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+sparks: $(SPARKS:%=.venvs/spark-%/.ready) ## install the other supported versions of Spark, each into .venvs/spark-<version>
+	@:
+
+.venvs/spark-%/.ready: requirements-spark-%.lock pyproject.toml $(READY)
+	@echo "installing Spark $* into $(@D)"
+	@$(@D)/bin/python -c '' 2>/dev/null || $(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	@$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(@D)/bin/python --editable .
 	@touch $@
 
 # Spark needs Java. It is installed where that takes no questions; without it all else works, and the tests of Spark are skipped.
@@ -86,9 +100,20 @@ kernels: setup
 	@$(BIN)/python -c 'import penstock as ps; t = ps.Trace.from_streams(R="ab", S="ba"); ps.simulate(t, window=2, memory=1, stats="decayed"); ps.optimum(t, window=2, memory=1); ps.exact(t, window=2, strategy="eager")'
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then the quick ones without compilation
+test-all: test ## test, then the slow tests, then the quick ones without compilation, then some on other versions of Spark
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief
+	$(MAKE) test-sparks
+
+# What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests
+# run on the newest. PySpark before 4.2 leaves its sockets to the collector of garbage, which is no fault of ours.
+test-sparks: kernels java sparks ## the tests that touch Spark's own interfaces, on its other supported versions
+	set -e; for version in $(SPARKS); do \
+	  echo "Spark $$version"; \
+	  .venvs/spark-$$version/bin/pytest -n $(JOBS) --dist worksteal -W 'ignore:unclosed <socket:ResourceWarning' \
+	    -m "not slow and not chaos" $(SPARK_TESTS); \
+	done
+	.venvs/spark-$(firstword $(SPARKS))/bin/pytest -n $(JOBS) -m slow tests/test_wheel.py tests/test_deployment.py tests/test_spark_connect.py
 
 chaos: setup kernels java ## kill joins, their workers and executors, settlements and reshards, more than forty times
 	$(BIN)/pytest -m "chaos or slow" tests/test_chaos.py
@@ -100,6 +125,11 @@ format: setup ## put the code in order: sorted imports, safe fixes, layout
 lock: setup ## make the lock files again (UPGRADE=1: with the newest versions)
 	echo uv | $(COMPILE) --no-annotate --output-file requirements-bootstrap.lock -
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+	@# What requirements.lock has is preferred, so that the environments differ in Spark alone.
+	set -e; for version in $(SPARKS); do \
+	  cp requirements.lock requirements-spark-$$version.lock; \
+	  echo "pyspark==$$version" | $(COMPILE) --extra test --output-file requirements-spark-$$version.lock pyproject.toml -; \
+	done
 
 bench: setup ## measure the speed of the join core
 	$(BIN)/penstock bench core

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,7 +23,9 @@ ON_SPARK = [
     pytest.mark.skipif(not COMPILED, reason="the workers are processes of their own, which compile or do not by themselves"),
 ]
 
-_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
+VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+"""Of Spark: `make test-all` runs some of the tests on older ones too."""
+_FILES = "org.apache.spark.sql.execution.streaming" + (".checkpointing" if VERSION >= (4, 1) else "")
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = "ts timestamp, k string, v string"
 

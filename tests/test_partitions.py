@@ -51,7 +51,7 @@ class TestOnSpark:
         frames = [session.readStream.schema(SCHEMA).parquet(str(tmp_path)) for _ in "lr"]
         with caplog.at_level(logging.WARNING, logger="penstock"):
             joined(*frames, shards=3, name="some")
-            assert not caplog.records and session.conf.get(STATEFUL, None) is None
+            assert not caplog.records and session.conf.get(STATEFUL, None) == ("9" if STATEFUL == SHUFFLE else None)
             for _ in range(2):
                 joined(*frames, shards=2, name="many")
         (record,) = caplog.records

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not there")
 
-from sparks import ON_SPARK, rows
+from sparks import ON_SPARK, VERSION, rows
 
 pytestmark = [*ON_SPARK, pytest.mark.slow]
 HERE = Path(__file__).parent
@@ -68,6 +68,7 @@ def joined():
 """
 
 
+@pytest.mark.skipif(VERSION < (4, 1), reason="Spark has declarative pipelines since 4.1")
 @pytest.mark.parametrize("store", ("told", "not told"))
 def test_a_table_of_a_declarative_pipeline(tmp_path, store):
     """The functions of a pipeline may not look at a frame, so the join is made beside the function that returns it."""

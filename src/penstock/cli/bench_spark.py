@@ -63,6 +63,11 @@ def spark(
         peers.interpreter(name)  # refuse before minutes of work
     from penstock.spark import bench
     from penstock.spark.contenders import CONTENDERS, Job, keys_for, sample
+    from penstock.spark.presence import too_old
+
+    lacking = too_old("penstock bench spark, for the state format 4 of Spark's own join,", (4, 2))
+    if lacking:
+        raise PenstockError(lacking)
 
     different = keys_for(sizes["window"], count) if keys is None else integer(keys, "--keys", least=1)
     job = Job(shards=parts, streams=count, keys=different, **{name.replace("-", "_"): size for name, size in sizes.items()})

@@ -2,6 +2,7 @@
 
 Spark takes their number from `spark.sql.shuffle.partitions`, 200 by default, when a query starts for the first time, and keeps it in the
 checkpoint. A setting of stateful stages alone is made when a join is, and taken back when its query has started: other queries keep theirs.
+Spark 4.0 has no such setting: there it is the one of all shuffles that is made and taken back.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from contextlib import suppress
 from typing import Any
 from weakref import ref
 
+from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.spark.listener import follower_of
+from penstock.spark.presence import version_of
 from penstock.spark.progress import joins_in
 from penstock.spark.sources import joins
 
 logger = logging.getLogger("penstock")
 
 SHUFFLE = "spark.sql.shuffle.partitions"
-STATEFUL = "spark.sql.streaming.internal.stateStore.partitions"
+STATEFUL = "spark.sql.streaming.internal.stateStore.partitions" if version_of(__version__) >= (4, 1) else SHUFFLE
 _FAR_MORE = 4  # times the shards
 
 
@@ -30,12 +33,12 @@ def match_partitions(spark: SparkSession, name: str, shards: int) -> None:
     """Let the query of the join `name` have as many partitions as shards, where nobody has said how many; warn where they are far more."""
     chosen = spark.conf.get(SHUFFLE, None)
     if is_remote():  # nobody hears there that the query has started: the setting stays
-        if chosen is None:
+        if chosen is None and STATEFUL != SHUFFLE:
             _set(spark, str(shards))
         return
     follower = follower_of(spark, Partitions)
     follower.shards[name] = shards
-    if chosen is None:
+    if chosen is None or (STATEFUL == SHUFFLE and follower.expected):
         follower.expect(spark, name)
     elif int(chosen) > _FAR_MORE * shards:
         follower.warn(name, f"{SHUFFLE} is {chosen}", int(chosen))

@@ -15,10 +15,10 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
 from penstock.core.patience import saying
-from penstock.spark import generator
 from penstock.spark.inputs import first_line
 from penstock.spark.java import missing_java
 from penstock.spark.operator import join, stream
+from penstock.spark.presence import GENERATOR, too_old
 from penstock.spark.quiet import without_preamble
 from penstock.spark.recipe import Recipe, generator_arguments
 from penstock.spark.store import local_path
@@ -121,6 +121,12 @@ def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
 
 def _generator(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
     """The built-in generator: rows of all its streams, with the column `stream`."""
+    lacking = too_old("kind 'generator'", GENERATOR)
+    if lacking:
+        raise PenstockError(f"{lacking}; use files, or Spark's 'rate'")
+
+    from penstock.spark import generator
+
     generator.register(spark)
     settings = {"arguments": generator_arguments(source), "length": source["tick"]}
     settings |= {name: source[name] for name in ("ticks", "start", "ticks_per_batch", "rows_per_second")}

@@ -236,5 +236,6 @@ def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict
 
 
 def arrow_schema(schema: T.StructType) -> Any:
-    """A schema of Spark in Arrow's terms, times in UTC."""
-    return to_arrow_schema(schema, timezone="UTC")
+    """A schema of Spark in Arrow's terms, times in UTC: PySpark 4.2 asks for the zone, and before it there was no other."""
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)

@@ -24,7 +24,7 @@ def missing_pyspark() -> str | None:
         from pyspark import __version__ as version
     except ImportError:
         return f"Spark joins need PySpark {wanted} or newer, which is not installed: {_REMEDY}"
-    if _number(version) < LEAST:
+    if version_of(version) < LEAST:
         return f"Spark joins need PySpark {wanted} or newer, got {version}: {_REMEDY}"
     lacking = [name for module, name in _BESIDE.items() if not _is_there(module)]
     if lacking:
@@ -40,7 +40,17 @@ def too_old(what: str, least: tuple[int, int]) -> str | None:
     """
     from pyspark import __version__ as version
 
-    return None if _number(version) >= least else f"{what} needs Spark {least[0]}.{least[1]} or newer, got {version}"
+    return None if version_of(version) >= least else f"{what} needs Spark {least[0]}.{least[1]} or newer, got {version}"
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """Major and minor.
+
+    >>> version_of("4.0.2-amzn-0") < (4, 1) < version_of("4.10.0")
+    True
+    """
+    major, minor, *_ = text.split(".")
+    return int(major), int(minor)
 
 
 def on_spark(module: str, name: str) -> Any:
@@ -55,11 +65,6 @@ def _refusal(name: str, lacking: str) -> Callable[..., None]:
 
     refuse.__name__, refuse.__doc__ = name, f"Not available: {lacking}."
     return refuse
-
-
-def _number(version: str) -> tuple[int, int]:
-    major, minor, *_ = version.split(".")
-    return int(major), int(minor)
 
 
 def _is_there(module: str) -> bool:

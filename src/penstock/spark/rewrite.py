@@ -27,12 +27,15 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.presence import too_old
 from penstock.spark.swap import Swap, abandon, begin, carry_out, draft_of, prepared, unfinished
 from penstock.spark.unsafe_row import Row, decode, encode
 
 StateRows = dict[str, list[tuple[Row, Row | None, Row]]]
 """By name of the state variable: grouping key, key of the map (None in a variable of one value), value."""
 
+_LEAST = (4, 2)
+"""The first version of Spark that has a StateRewriter."""
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STATE = "org.apache.spark.sql.execution.streaming.state"
 _ROWS = "rows-to-write"
@@ -62,6 +65,9 @@ def rewrite_state(
     rewrite_state(spark, "checkpoint", lambda rows: {name: [((7,), at, value) for _, at, value in kept] for name, kept in rows.items()})
     ```
     """
+    lacking = too_old("rewriting the state of a query, as penstock reshard does,", _LEAST)
+    if lacking:
+        raise PenstockError(f"{lacking}; nothing was changed")
     if not hasattr(spark, "_jsparkSession"):
         raise PenstockError("spark must be a classic session, got one of Spark Connect, which does not reach the state")
     files = Checkpoint(spark, checkpoint)
