@@ -7,9 +7,7 @@ processes: drivers, Python workers, executors, and those that settle beside the 
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,8 +19,9 @@ pytest.importorskip("pyspark")
 
 import chaos_job
 import penstock as ps
-from chaos import LOCAL, PATIENCE, Job, children, disturbed, kill, kill_all, run, told
+from chaos import LOCAL, PATIENCE, Job, disturbed, kill_all, run, told
 from chaos_input import QUERIES, exact, settled, sink, totals, written
+from clusters import cluster
 from sparks import ON_SPARK
 
 pytestmark = ON_SPARK
@@ -124,38 +123,12 @@ def test_a_division_into_other_shards_that_is_killed_is_completed_or_has_not_beg
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A master and two workers of Spark's own, on this machine: its address, and the workers."""
+def workers(tmp_path_factory):
+    """The address of a cluster, and the parents of its executors."""
     import pyspark
 
-    home, folder = Path(pyspark.__file__).parent, tmp_path_factory.mktemp("cluster")
-    quick = {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "SPARK_DAEMON_MEMORY": "256m"}
-    environment = os.environ | quick | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder)}
-    running = []
-
-    def begin(name: str, says: str, *command: str) -> re.Match[str]:
-        log = folder / f"{name}.log"
-        with log.open("wb") as file:
-            whole = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{command[0]}", "--webui-port", "0", *command[1:]]
-            running.append(subprocess.Popen(whole, env=environment, stdout=file, stderr=subprocess.STDOUT))
-        for _ in range(6000):
-            found = re.search(says, log.read_text())
-            if found:
-                return found
-            assert running[-1].poll() is None, log.read_text()
-            time.sleep(0.02)
-        raise AssertionError(log.read_text())
-
-    try:
-        url = begin("master", r"spark://127\.0\.0\.1:\d+", "master.Master", "--host", "127.0.0.1", "--port", "0")[0]
-        for name in ("one", "two"):
-            begin(name, "Successfully registered", "worker.Worker", "--cores", "1", "--memory", "1g", url)
-        yield url, [process.pid for process in running]
-    finally:
-        for process in running:
-            for pid in [process.pid, *(child for child, _ in children(process.pid))]:
-                kill(pid)
-            process.wait(60)
+    with cluster(tmp_path_factory.mktemp("cluster"), Path(pyspark.__file__).parent, os.environ) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -165,9 +138,9 @@ def cluster(tmp_path_factory):
         pytest.param("ep", [(2, "executor"), (5, "executor"), (7, "driver"), (9, "executor"), (12, "executor")], marks=pytest.mark.chaos),
     ),
 )
-def test_the_death_of_executors_changes_nothing(spark, calm, cluster, tmp_path, query, events):
+def test_the_death_of_executors_changes_nothing(spark, calm, workers, tmp_path, query, events):
     """Executors are children of the cluster's workers, not of the driver."""
-    url, parents = cluster
+    url, parents = workers
     batches = SHORT if len(events) == 1 else LONG
     folder = written(tmp_path, query, batches)
     assert disturbed(Job(folder, query, url), 2, events, parents=parents) == Counter(who for _, who in events)

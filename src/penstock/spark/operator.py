@@ -27,7 +27,7 @@ from penstock.spark.partitions import match_partitions
 from penstock.spark.plan import Plan
 from penstock.spark.planning import Made, arrow_schema, plan_join
 from penstock.spark.processor import JoinProcessor
-from penstock.spark.session import use_this_python
+from penstock.spark.session import use_this_package, use_this_python
 from penstock.spark.shard import LOST
 from penstock.spark.warn import warn
 
@@ -108,6 +108,7 @@ def _assembled(made: Made) -> DataFrame:
     plan, schema, least = made.plan, made.schema, made.least
     streaming = made.frames[0].isStreaming
     use_this_python(made.spark)
+    use_this_package(made.spark)
     if streaming:
         _set_up(made.spark)
         warn(made.spark, plan.name, least if made.action == "warn" else None, plan.archive)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -45,6 +46,20 @@ def use_this_python(spark: SparkSession) -> None:
     context = spark.sparkContext
     if context.pythonExec == _ANY_PYTHON and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
+
+
+def use_this_package(spark: SparkSession) -> None:
+    """Where the package was sent with the job, as a zip file: have Spark's workers on the driver's machine find it too.
+
+    Executors get what was sent. The worker that Spark starts beside the driver, to ask a stateful processor for its state, does not.
+    """
+    place = str(Path(__file__).parents[2])
+    if is_remote() or not os.path.isfile(place):
+        return
+    variables = spark.sparkContext.environment
+    known = variables.get("PYTHONPATH", "").split(os.pathsep)
+    if place not in known:
+        variables["PYTHONPATH"] = os.pathsep.join([*filter(None, known), place])
 
 
 @contextmanager
