@@ -1,6 +1,6 @@
 """What it costs to divide a budget evenly among shards: value kept in 4 shards, relative to one. Run: python benchmarks/shards.py
 
-Zipf(1) keys, two streams, a tenth of the memory that the exact join holds. No Spark: a shard is an engine that sees its part of the keys.
+Zipf(1) keys, two streams, a tenth of the memory that the exact join holds. No Spark: the simulator plays the shards.
 """
 
 import penstock as ps
