@@ -57,18 +57,17 @@ def write(folder: Path, side: str, day: int, table: pa.Table) -> None:
     os.utime(place, (1_700_000_000 + day, 1_700_000_000 + day))
 
 
-@pytest.mark.parametrize("rows", (generated, from_taxis))
-def test_the_first_hour_goes_as_the_page_says(tmp_path, rows):
-    if rows is from_taxis and not TAXI.exists():
-        pytest.skip(f"needs {TAXI.name} of the shared data")
-    rows(tmp_path)
+def script() -> str:
+    """The blocks of the page, and what it leaves to the reader."""
     text = (ROOT / "docs" / "first-hour.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (second,) = [number for number, block in enumerate(blocks) if block.startswith("second = run(")]
-    blocks.insert(second, MORE)  # what the page leaves to the reader
-    done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = done.stdout
+    blocks.insert(second, MORE)
+    return "\n".join(blocks)
+
+
+def check(said: str) -> None:
+    """What the script prints: two recalls, and the rows that were joined in time and later, all that there are."""
     recalls = [float(found) for found in re.findall(r"recall (\d+\.\d)%", said)]
     assert len(recalls) == 2 and 0 < recalls[0] < 100 and 0 < recalls[1] < 100
     joined, later = (
@@ -76,3 +75,13 @@ def test_the_first_hour_goes_as_the_page_says(tmp_path, rows):
     )
     exact = int(re.search(r"([\d,]+) rows: every one is there, once", said)[1].replace(",", ""))
     assert joined + later == exact and joined > 0 and later > 0
+
+
+@pytest.mark.parametrize("rows", (generated, from_taxis))
+def test_the_first_hour_goes_as_the_page_says(tmp_path, rows):
+    if rows is from_taxis and not TAXI.exists():
+        pytest.skip(f"needs {TAXI.name} of the shared data")
+    rows(tmp_path)
+    done = subprocess.run([sys.executable, "-c", script()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(done.stdout)

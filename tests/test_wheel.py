@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparks import ON_SPARK
+from test_first_hour import check, generated, script
 from wheels import ROOT, alone, built, described, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.jit_only]
@@ -59,25 +60,13 @@ import penstock
 print(penstock.__file__)
 print(find_spec("pyspark"))
 """
-JOIN = """
-import datetime as dt
-from pyspark.sql import SparkSession
-import penstock as ps
-
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-at = lambda second: dt.datetime(2026, 1, 1, 0, 0, second)
-clicks = spark.createDataFrame([(at(1), 1, "a"), (at(30), 2, "b")], "ts timestamp, user_id long, v string")
-views = spark.createDataFrame([(at(5), 1, "c"), (at(50), 2, "d")], "ts timestamp, user_id long, v string")
-sides = {"click": ps.stream(clicks, time="ts", window="10 seconds"), "view": ps.stream(views, time="ts", window="10 seconds")}
-print([tuple(row) for row in ps.join(sides, on="user_id", memory=100).select("user_id", "click_v", "view_v").collect()])
-print(ps.__file__)
-"""
 
 
 @pytest.mark.skipif(ON_SPARK[0].args[0], reason=ON_SPARK[0].kwargs["reason"])
-def test_with_its_extra_it_joins_on_spark(wheel, tmp_path):
+def test_with_its_extra_it_goes_through_the_first_hour(wheel, tmp_path):
     """Nobody said which Python the workers shall run: they run the one of the environment, which is not activated."""
     python = environment(tmp_path / "env", wheel, ("spark",))
-    rows, place = said(python, JOIN, tmp_path)
-    assert rows == "[(1, 'a', 'c')]"
+    generated(tmp_path / "data")
+    *printed, place = said(python, f"{script()}\nprint(ps.__file__)", tmp_path / "data")
+    check("\n".join(printed))
     assert place.startswith(str(tmp_path / "env"))
