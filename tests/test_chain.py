@@ -133,11 +133,34 @@ def test_a_run_from_behind_is_refused_and_may_take_over(shards, tmp_path):
     assert max(one.batch for one in find(tmp_path / "a").attempts()) == 2
     with pytest.raises(ps.PenstockError, match="overtaken by run rewind-"):
         enter(ledger, "first", 5, [])
+    given_up = the_head(ledger, 4)
     assert enter(ledger, "copy", 3, the_head(ledger, 2)) == 3
     write(ledger, shards, range(3, BATCHES), epoch=3)
+    with pytest.raises(ps.PenstockError, match=r"manifest .*batch-000000004-shard-0000-run-0001-.* is missing"):
+        settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", lambda _: given_up)  # the checkpoint that was shut out
     (tmp_path / "c" / "commits" / "5").write_text("v1\n{}")
-    made = settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[0]
+    made = settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", lambda batch: the_head(ledger, batch))[0]
     assert made == owed(shards, range(2, BATCHES))
+
+
+def test_of_two_checkpoints_that_take_turns_the_first_is_refused_and_each_settles_its_own(shards, tmp_path):
+    """The copy plays again what the first has committed, which looks like a restart after a kill; then the first comes back."""
+    ledger = ledger_of(tmp_path, shards, range(4))
+    first = the_head(ledger, 3)
+    assert enter(ledger, "copy", 3, the_head(ledger, 2)) == 2
+    others = [played(Random(70 + number), number=number, disorder=6, memory=4, batches=BATCHES, rows=50) for number in range(3)]
+    write(ledger, others, [3], epoch=2)
+    copy = the_head(ledger, 3)
+    assert copy != first
+    with pytest.raises(ps.PenstockError, match=r"batch 3 of the ledger .* has been played again by run 2, from a copy of the checkpoint"):
+        enter(ledger, "back", 4, first)
+    assert enter(ledger, "copy", 4, copy) == 2
+    write(ledger, others, [4], epoch=2)  # which names the attempts of the copy at batch 3
+    assert settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", lambda _: first)[0] == owed(shards, range(4))
+    with pytest.raises(
+        ps.PenstockError, match="checkpoint must be the one whose batches were settled, up to batch 3, but it committed others"
+    ):
+        settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", lambda _: copy)
 
 
 def test_a_run_whose_last_attempt_the_ledger_lacks_is_refused(shards, tmp_path):

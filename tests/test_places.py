@@ -113,6 +113,9 @@ class TestOnSpark:
         said = [record.getMessage() for record in caplog.records]
         assert "checkpoint must lie apart from the sink" in said[0] and said[1] == f"query {query.id} is stopped"
         assert not list((tmp_path / "out" / "checkpoint" / "commits").glob("[0-9]*")) and query.exception() is None
+        apart = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "apart"))
+        apart.awaitTermination()  # others are still listened to
+        assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == said and apart.lastProgress is not None
 
     def test_what_is_settled_is_not_written_into_the_archive(self, spark, tmp_path):
         with pytest.raises(ps.PenstockError, match="to must lie apart from archive"):

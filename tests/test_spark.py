@@ -52,7 +52,7 @@ def test_ample_memory_gives_sparks_own_join_for_every_type_of_key(spark, kind):
 WIDER = {
     "int and bigint": ("int", "bigint", "bigint"),
     "bigint and decimal": ("bigint", "decimal(9, 2)", "decimal(22,2)"),
-    "float and smallint": ("float", "smallint", "float"),
+    "float and smallint": ("float", "smallint", "double"),
     "date and timestamp": ("date", "timestamp", "timestamp"),
 }
 

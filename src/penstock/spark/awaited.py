@@ -10,7 +10,7 @@ from weakref import ref
 
 from pyspark.sql import SparkSession
 
-from penstock.core.compiled import is_compiling
+from penstock.core import compiled
 from penstock.core.patience import SECONDS
 from penstock.spark.sources import checkpoint_of_query
 from penstock.spark.store import local_path
@@ -56,7 +56,7 @@ def _first(checkpoint: str | None) -> str:
 def _wait(query: str, first: str, over: Event) -> None:
     said = None
     while not over.wait(SECONDS):
-        told = _COMPILES if is_compiling() and not over.wait(0.2) and is_compiling() else first
+        told = _COMPILES if compiled.is_compiling() and not over.wait(0.2) and compiled.is_compiling() else first
         if told != said and not over.is_set():
             logger.warning("query %s: %s", query, told)
             said = told

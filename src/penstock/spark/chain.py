@@ -76,24 +76,26 @@ def heads_of(pages: Pages, newest: int | None, there: Collection[Attempt], state
 def heads_at(pages: Pages, newest: int, there: Collection[Attempt], state: StateHeads) -> list[Attempt]:
     """The last attempts of all shards once batch `newest` is committed; none, where all of that is of release 0.1.0.
 
-    Where a single run is known to have been at that batch, and all its shards have left one manifest each, these are the ones; or the next
-    batch has begun and names them. In any doubt the state says it, which takes longer.
+    Where a single run is known to have been at that batch, and all its shards have left one manifest each, these are the ones. In any
+    doubt the state says it, which takes longer; after a rewind too, since the checkpoint may be one that was given up then.
     """
     here = [one for one in there if one.batch == newest]
     known, wrong = manifests(pages, here)
-    latest = max((run.epoch for run in runs(pages.store, pages.folder) if run.first <= newest), default=None)
-    epochs = {one.epoch for one in here}
-    if not wrong and len(epochs) == 1 and (latest is None or epochs == {latest}) and _whole(known.values()):
+    epochs, began = {one.epoch for one in here}, runs(pages.store, pages.folder)
+    latest = max((run.epoch for run in began if run.first <= newest), default=None)
+    certain = len(epochs) == 1 and (latest is None or epochs == {latest}) and not any(run.is_rewind for run in began)
+    if certain and not wrong and _whole(known.values()):
         return sorted(known)
     if not there and pages.version == 1:
         return []
-    return _named_after(pages, newest, there) or _from_state(pages, newest, state)
+    return _from_state(pages, newest, state)
 
 
 def _from_state(pages: Pages, newest: int, state: StateHeads) -> list[Attempt]:
+    """What the state says; a query that runs may have gone on meanwhile and dropped that state, but then its next batch names them."""
     try:
         return list(state(newest))
-    except PenstockError:  # a query that runs may have gone on meanwhile, and dropped that state
+    except PenstockError:
         found = _named_after(pages, newest, pages.attempts())
         if not found:
             raise

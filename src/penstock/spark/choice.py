@@ -50,6 +50,7 @@ def choose(
         newest = max((one.batch for one in heads), default=last_certain((page.batch for page in bare), pages.query))
     since, through = wanted(known, newest, to, since, through)
     if through <= since:
+        _check_settled(known, since, heads)
         return Choice(since, since)
     floor = pruned(pages)
     new, before, wrong = followed(pages, heads, max(since + 1, floor), there)
@@ -100,6 +101,17 @@ def _check_follows(known: list[Mark], since: int, before: set[Attempt], new: lis
         raise PenstockError(
             f"archive must go on after what is settled, up to batch {since}, but the batches after it follow others: "
             f"{', '.join(sorted(one.stem for one in before ^ set(own[-1].heads)))}"
+        )
+
+
+def _check_settled(known: list[Mark], since: int, heads: list[Attempt]) -> None:
+    """What was settled must have been what this checkpoint committed."""
+    own = [mark for mark in known if mark.rows is not None and mark.through == since and mark.heads]
+    here = {one for one in heads if one.batch == since}
+    if own and here and here != {one for one in own[-1].heads if one.batch == since}:
+        raise PenstockError(
+            f"checkpoint must be the one whose batches were settled, up to batch {since}, but it committed others: "
+            f"{', '.join(sorted(one.stem for one in here))}. It is a copy, or one that was copied"
         )
 
 

@@ -11,7 +11,7 @@ from penstock.spark.chain import manifests, refuse
 from penstock.spark.ledger import Page, Pages
 from penstock.spark.manifest import Attempt
 from penstock.spark.marks import Mark, marks, settled
-from penstock.spark.runs import take
+from penstock.spark.runs import REWIND, take
 from penstock.spark.sealed import sealed, unsealed
 
 
@@ -97,7 +97,7 @@ def rewind(pages: Pages, to: int) -> Removed:
         )
     gone = [one for one in _all(pages) if one.batch > to]
     last = max((one.batch for one in gone), default=to)
-    take(pages.store, pages.folder, f"rewind-{uuid4().hex[:8]}", to + 1)
+    take(pages.store, pages.folder, f"{REWIND}{uuid4().hex[:8]}", to + 1)
     record = {"to": to, "files": [one.stem if isinstance(one, Attempt) else one.name for one in gone]}
     pages.store.put(f"{pages.folder}/rewound/to-{to:09}-from-{last:09}.json", sealed(record))
     for mark in known:

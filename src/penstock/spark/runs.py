@@ -20,6 +20,7 @@ from penstock.spark.sealed import sealed
 from penstock.spark.store import Store
 
 _NAME = re.compile(r"(\d{4,})-(\d{9,})-([A-Za-z0-9-]+)\.json")
+REWIND = "rewind-"
 _OLD_PAGE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 
 
@@ -29,6 +30,11 @@ class Run(NamedTuple):
     epoch: int
     first: int
     run: str
+
+    @property
+    def is_rewind(self) -> bool:
+        """Whether no query took it, but whoever went back behind the runs of before."""
+        return self.run.startswith(REWIND)
 
 
 def runs(store: Store, folder: str) -> list[Run]:
@@ -70,7 +76,8 @@ def take(store: Store, folder: str, run: str, batch: int) -> None:
 def _check_front(store: Store, folder: str, batch: int, settled: int, after: Sequence[Attempt]) -> None:
     """Refuse a run whose first batch lies behind what is there: its checkpoint is a copy or an old one."""
     names = store.names(f"{folder}/manifests")
-    found = [one.batch for one in map(attempt_in, names) if one is not None]
+    attempts = [one for one in map(attempt_in, names) if one is not None]
+    found = [one.batch for one in attempts]
     found += [int(match[1]) for match in map(_OLD_PAGE.fullmatch, store.names(f"{folder}/batches")) if match]
     newest = max(found, default=-1)
     where = f"{store.given}/{folder}"
@@ -84,6 +91,13 @@ def _check_front(store: Store, folder: str, batch: int, settled: int, after: Seq
             f"the checkpoint is behind its ledger {where}: it would play batch {batch}, but batches up to {newest} are there; it is a copy "
             f"or an old one. Use the checkpoint that the ledger was written with; or take over with `penstock ledger rewind {store.given} "
             f"--to {batch - 1}`, which discards batches {batch} to {newest} of the ledger"
+        )
+    rivals = [(one.epoch, one.batch) for mine in after for one in attempts if one.batch == mine.batch and one.epoch > mine.epoch]
+    if rivals:
+        epoch, again = max(rivals)
+        raise PenstockError(
+            f"batch {again} of the ledger {where}, which this checkpoint has committed, has been played again by run {epoch}, from a copy "
+            "of the checkpoint or an old one: two queries cannot share a ledger. Go on with that one, or begin anew with a new checkpoint"
         )
     lacking = [one.stem for one in after if f"{one.stem}.json" not in set(names)]
     if lacking:

@@ -432,8 +432,9 @@ class Shard:
         for name in ("n_input", "n_shed"):  # what was dropped has come and gone
             counts[name] += self.aside.n_gone
             counts[f"total_{name}"] += self.aside.n_dropped
-        if self.aside.n_dropped:  # what it would have made is not counted
-            counts |= {"estimated": max(counts["estimated"], float(self.aside.n_gone > 0)), "total_estimated": 1.0}
+        for prefix, gone in (("", self.aside.n_gone), ("total_", self.aside.n_dropped)):
+            if gone:  # what it would have made with rows that are yet to come nobody can count, nor bound
+                counts |= {f"{prefix}{name}": value for name, value in _UNKNOWN.items()}
         counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
         size = self.payload.n_bytes + OVERHEAD * totals.retained + self.aside.n_bytes
         counts |= {"retained_rows": totals.retained + waiting, "retained_bytes": size}
@@ -442,4 +443,5 @@ class Shard:
         return counts | {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
 
 
+_UNKNOWN = {"estimated": 1.0, "unknown": np.inf, "unknown_value": np.inf}
 _COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from threading import Thread
 from typing import Any
 from weakref import ref
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
@@ -18,6 +20,8 @@ from penstock.spark.progress import joins_in
 from penstock.spark.sources import is_new, joins, misplaced
 
 logger = logging.getLogger("penstock")
+_STARTING = "Initializing StreamExecution"
+"""What Spark calls the state of a query until then."""
 failures = logging.getLogger("penstock.failures")
 """What is said of queries that failed."""
 
@@ -40,6 +44,13 @@ def warn(spark: SparkSession, name: str, least: float | None, archive: str | Non
         warner.archives.add(archive)
 
 
+def _stop(query: StreamingQuery) -> None:
+    """Stop a query once it has told all listeners that it has started: Spark removes a listener that is interrupted in that."""
+    while query.isActive and query.status["message"] == _STARTING:
+        time.sleep(0.05)
+    query.stop()
+
+
 class _Warner:
     """Warns of batches that lost too much, and once per query of rows without a time."""
 
@@ -60,7 +71,7 @@ class _Warner:
         running = spark.streams.get(query) if wrong else None
         if running is not None and is_new(spark, query) and any(joins(spark, query, name) for name in self.names):
             logger.error("query %s is stopped", query)
-            Thread(target=running.stop, daemon=True).start()  # it has started only when we are done here
+            Thread(target=_stop, args=(running,), daemon=True).start()
 
     def progressed(self, progress: Any) -> None:
         """Look at the metrics of a batch."""
