@@ -83,7 +83,8 @@ def test_what_is_near_the_batchs_own_timestamp_is_live_and_what_is_beyond_needs_
 def test_a_limit_is_read_or_refused():
     assert read_limit(None) is None and read_limit(("10 seconds", "drop")) == Limit(10_000_000, True)
     for wrong, said in (
-        ("soon", "ahead must be"),
+        ("soon", 'ahead must be a positive number of ticks or a duration such as "2 days", "none", or a length and "wait" or "drop"'),
+        ("rows:5", "or a length and .*got 'rows:5'"),
         ((5, "forget"), "action of ahead must be"),
         ((1, 2, 3), "ahead must be"),
         (0, "ahead must"),

@@ -160,7 +160,7 @@ def _ahead(text: str) -> Any:
     from penstock.core.ahead import read_limit
 
     length, colon, action = text.rpartition(":")
-    given = (length, action) if colon else text
+    given = (length, action) if colon and action.isalpha() else text
     read_limit(given, argument="--ahead")
     return given
 

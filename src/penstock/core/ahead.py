@@ -65,9 +65,16 @@ def read_limit(given: Any, duration: Any = ticks, argument: str = "ahead") -> Li
     if given is None or given == "none":
         return None
     pair = given if isinstance(given, tuple | list) else (given, "wait")
+    told = f'{argument} must be a positive number of ticks or a duration such as "2 days", "none", or a length and "wait" or "drop"'
     if len(pair) != 2:
-        raise PenstockError(f'{argument} must be a length of time, "none", or a length and "wait" or "drop", got {given!r}')
-    return Limit(int(duration(pair[0], argument)), choose(f"action of {argument}", pair[1], ("wait", "drop")) == "drop")
+        raise PenstockError(f"{told}, got {given!r}")
+    try:
+        length = int(duration(pair[0], argument))
+    except PenstockError as error:
+        if "tumbling" in str(error):  # what a window may be besides
+            raise PenstockError(f"{told}, got {pair[0]!r}") from None
+        raise
+    return Limit(length, choose(f"action of {argument}", pair[1], ("wait", "drop")) == "drop")
 
 
 def told(time: Ints, limit: Limit) -> Ints:

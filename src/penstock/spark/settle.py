@@ -103,6 +103,8 @@ def settlement(
     counting: bool = False,
 ) -> Settlement:
     """`settle`, with what it did."""
+    if not isinstance(archive, str | os.PathLike):
+        raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {archive!r}")
     others = {"archive": [os.fspath(archive)], "checkpoint": [] if checkpoint is None else [os.fspath(checkpoint)]}
     for told in mixed({"to": None if to is None else os.fspath(to)}, others):
         raise PenstockError(told)
