@@ -107,6 +107,8 @@ def _assembled(made: Made) -> DataFrame:
     """The query."""
     plan, schema, least = made.plan, made.schema, made.least
     streaming = made.frames[0].isStreaming
+    if not hasattr(made.frames[0].groupBy(), "transformWithStateInPandas"):
+        raise PenstockError(f"a join under Spark Connect needs Spark 4.1 or newer, got {made.spark.version}: use a classic session")
     use_this_python(made.spark)
     use_this_package(made.spark)
     if streaming:

@@ -33,7 +33,7 @@ def match_partitions(spark: SparkSession, name: str, shards: int) -> None:
     """Let the query of the join `name` have as many partitions as shards, where nobody has said how many; warn where they are far more."""
     chosen = spark.conf.get(SHUFFLE, None)
     if is_remote():  # nobody hears there that the query has started: the setting stays
-        if chosen is None and STATEFUL != SHUFFLE:
+        if chosen is None:
             _set(spark, str(shards))
         return
     follower = follower_of(spark, Partitions)
