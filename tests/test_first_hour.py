@@ -46,7 +46,7 @@ def generated(folder: Path) -> None:
     trace = ps.generate(6000, keys=60, skew=1.0, seed=5)
     for number, side in enumerate(("pickups", "dropoffs")):
         for day, trip in enumerate(np.array_split(np.flatnonzero(trace.stream == number), 9)):
-            ts = pa.array(1_672_531_200_000_000 + 2_000_000 * trace.time[trip], pa.timestamp("us"))
+            ts = pa.array(1_672_531_200_000_000 + 20_000_000 * trace.time[trip], pa.timestamp("us"))
             write(folder, side, day, pa.table({"ts": ts, "zone": pa.array(trace.key[trip].astype(np.int32)), "trip": trip}))
 
 
