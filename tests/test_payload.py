@@ -107,3 +107,11 @@ def test_a_damaged_block_is_noticed_and_one_of_an_earlier_release_is_read():
     store = Payload()
     store.restore({4: to_cell(with_rows)}, np.array([5]))  # as 0.1.0 wrote it
     assert store.fetch(1, np.array([5]), ["v"])["v"].to_pylist() == [2] and store.next == 5
+
+
+def test_blocks_of_sessions_in_different_time_zones_are_one_payload():
+    """A restart may find another time zone in the session: the instants are the same."""
+    payload = Payload()
+    for number, zone in enumerate(("Europe/Berlin", "UTC")):
+        payload.add(0, np.array([number]), pa.table({"ts": pa.array([number], pa.timestamp("us", zone))}))
+    assert payload.fetch(0, np.array([1, 0]), ["ts"])["ts"].cast(pa.int64()).to_pylist() == [1, 0]

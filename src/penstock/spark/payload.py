@@ -139,7 +139,13 @@ def _fetch_apart(mine: list[Block], which: Ints, rows: Ints, columns: list[str])
         parts.append(block.table.select(columns).take(pa.array(_places(block.rows, rows[at]))))
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    return pa.concat_tables(parts).take(pa.array(back))
+    return _together(parts).take(pa.array(back))
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    """Tables as one. Those of a session in another time zone name that in their types, and mean the same instants."""
+    schema = tables[-1].schema
+    return pa.concat_tables([table if table.schema.equals(schema) else table.cast(schema) for table in tables])
 
 
 class Payload:
@@ -164,7 +170,7 @@ class Payload:
         if sum(len(block.rows) for block in touched) > _WHOLE * len(rows) or sum(block.table.nbytes for block in touched) > _HEAVY:
             return _fetch_apart(mine, which, rows, columns)
         held = np.concatenate([block.rows for block in touched])
-        table = pa.concat_tables([block.table.select(columns) for block in touched]).combine_chunks()
+        table = _together([block.table.select(columns) for block in touched]).combine_chunks()
         return table.take(pa.array(_places(held, rows)))
 
     def sizes(self, stream: int, rows: Ints) -> Ints:
