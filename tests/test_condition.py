@@ -139,6 +139,9 @@ class TestOnSpark:
             "current_user() = 'x'",
             "l_ts < 'now'",
             "current_timezone() = 'x'",
+            "l_ts < cast(trim(' now ') as timestamp)",
+            "l_ts < to_timestamp(concat('no', 'w'))",
+            "to_date(l_ts) < cast(lower('TODAY') as date)",
         ),
     )
     def test_with_an_archive_it_refuses_what_settles_otherwise(self, spark, tmp_path, condition):

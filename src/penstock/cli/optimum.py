@@ -87,7 +87,7 @@ def optimum(
 
     named = None if streams is None else words(streams, "--streams")
     rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
-    begin = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
+    begin = None if start is None else moment(start, "--start", rows)
     problem = Problem.of(
         rows.streams, **in_ticks(rows, window=window, memory=memory, start=begin), allocation=allocation, objective=objective, model=model,
         predicate=predicate, cross=cross, switches=settings(switch or ()),

@@ -119,7 +119,7 @@ def simulate(
     columns = {"time": time, "key": key, "importance": importance, "size": size}
     found = read_input(traces, **columns, predicate=predicate, streams=streams, time_unit=time_unit)
     rows = found.trace
-    options["start"] = None if start is None else moment(start, "--start", timestamps=rows.timestamps)
+    options["start"] = None if start is None else moment(start, "--start", rows)
     options = in_ticks(rows, **options)
     problems = {text: _check(rows, names, options | in_ticks(rows, memory=text), count) for text in sizes}
     options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,19 +81,12 @@ def integer(text: str, option: str, *, least: int = -(1 << 60)) -> int:
     return number
 
 
-def moment(text: str, option: str, *, timestamps: bool) -> int:
-    """A time of a trace: a number of ticks; where the trace has timestamps, a date too (in UTC, unless it says otherwise).
+def moment(text: str, option: str, trace: Trace) -> int:
+    """A time of a trace: a number of ticks; where the trace has timestamps, a date too (in UTC, where it names no zone)."""
+    from penstock.core.timing import moment as dated
 
-    >>> moment("1970-01-01T00:01", "--start", timestamps=True)
-    60000000
-    """
-    try:
-        then = datetime.fromisoformat(text.strip()) if timestamps and "-" in text.strip()[1:] else None
-    except ValueError:
-        raise PenstockError(f"{option} must be a time such as 2026-01-31T12:00, got {text!r}") from None
-    if then is None:
-        return integer(text, option)
-    return (then.replace(tzinfo=then.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    found = dated(trace, text, option)
+    return integer(found, option) if isinstance(found, str) else int(found)
 
 
 def real(text: str, option: str) -> float:

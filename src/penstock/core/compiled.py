@@ -56,11 +56,11 @@ def say_if_cold(function: str) -> None:
     folder = None if config.DISABLE_JIT else _cache_folder()
     if folder is None and not config.DISABLE_JIT:
         logger.warning(
-            "Penstock compiles, which takes about a minute, and will do so again in the next process: no folder was found to which this "
+            "Penstock compiles, which takes some minutes, and will do so again in the next process: no folder was found to which this "
             "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
     elif folder is not None and not any(Path(folder).glob(f"*/{function}-*.nbi")):
-        logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
+        logger.warning("Penstock compiles for this machine, which takes some minutes. The code is kept, so that this happens once.")
 
 
 def is_compiling() -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.duration import read_duration
 from penstock.core.errors import PenstockError
 from penstock.core.trace import LIMIT, Floats, Ints
 
@@ -28,14 +29,6 @@ NEVER = 1 << 62
 DEAD = -NEVER
 """The expiry of a tuple that never was in its window."""
 
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 10**6,
-    "minute": 60 * 10**6,
-    "hour": 3600 * 10**6,
-    "day": 86400 * 10**6,
-}
 _HELP = (
     'a positive number of ticks, a duration such as "10 minutes", "rows:100", "rows_per_key:10", "tumbling:400", "landmark:0", '
     '"0:400,900:200" (from time 900 on 200) or "none"'
@@ -178,8 +171,8 @@ def in_microseconds(value: Any) -> Any:
     """
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value) if isinstance(value, str) else None
-    return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else value
+    found = read_duration(value)
+    return value if found is None else round(found)
 
 
 def whole(value: Any, name: str, what: str = "a whole number") -> int:

@@ -16,7 +16,7 @@ from penstock.spark.sources import checkpoint_of_query
 from penstock.spark.store import local_path
 
 logger = logging.getLogger("penstock")
-_COMPILES = "its Python workers compile, which takes a minute or more; the code is kept, so that this happens once on a machine"
+_COMPILES = "its Python workers compile, which takes some minutes; the code is kept, so that this happens once on a machine"
 
 
 class Awaited:

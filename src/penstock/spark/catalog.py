@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.shards import shard_count
 from penstock.core.value import OBJECTIVES
 from penstock.generate import IMPORTANCE, RANKS
 from penstock.policies.table import POLICIES
 from penstock.spark.ddl import check_schema
-from penstock.spark.duration import microseconds
 from penstock.spark.plan import NAME
 from penstock.spark.windows import window_of
 from penstock.statistics.table import RUNNING

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.ahead import Limit, read_limit
+from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT
 from penstock.spark.condition import check_steady
-from penstock.spark.duration import UNITS, microseconds
 from penstock.spark.inputs import Stream, first_line, quoted
 from penstock.spark.plan import NAME
 

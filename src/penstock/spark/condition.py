@@ -118,12 +118,26 @@ def _kind(node: Any) -> str:
 
 
 def _is_moment(node: Any) -> bool:
-    return _kind(node) == "Literal" and str(node.value()).strip().lower().split(" ")[0] in MOMENTS
+    """Whether an expression is a text such as 'now', written or made of constants."""
+    if _kind(node) == "Literal":
+        text = node.value()
+    elif node.resolved() and node.foldable():
+        text = _folded(node)
+    else:
+        return False
+    return str(text).strip().lower().split(" ")[0] in MOMENTS
+
+
+def _folded(node: Any) -> Any:
+    try:
+        return node.eval(None)
+    except Exception:  # Spark will report it where it evaluates the condition
+        return None
 
 
 def _is_now(node: Any) -> bool:
     """Whether a text such as 'now' is made a time."""
-    return _kind(node) == "Cast" and _is_moment(node.child()) and str(node.dataType().typeName()).startswith(("date", "timestamp"))
+    return _kind(node) == "Cast" and str(node.dataType().typeName()).startswith(("date", "timestamp")) and _is_moment(node.child())
 
 
 def _is_own(spark: SparkSession, name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.budget import Budget
+from penstock.core.duration import UNITS, in_units
 from penstock.core.engine import compiled_form
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
@@ -14,7 +15,6 @@ from penstock.core.graph import Graph
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
-from penstock.spark.duration import UNITS, in_units
 from penstock.spark.inputs import Stream
 from penstock.spark.operator import join
 from penstock.spark.planning import Made, plan_join

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError
 from penstock.spark.blocks import SHARD
-from penstock.spark.duration import UNITS, microseconds
 from penstock.spark.order import ORDER
 from penstock.spark.shard import IMPORTANCE, TIME
 from penstock.spark.windows import NOT_GIVEN, check_lateness, window_of

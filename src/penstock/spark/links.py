@@ -17,10 +17,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph, Link, is_graph
 from penstock.core.predicate import Predicate
-from penstock.spark.duration import UNITS
 from penstock.spark.inputs import Stream, check_columns, check_types, keys_of, micros, quoted, unfit
 from penstock.spark.plan import check_width
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from penstock.core.ahead import Limit
 from penstock.core.batch import Batch
+from penstock.core.duration import in_units
 from penstock.core.errors import PenstockError
 from penstock.core.fast import FastEngine
 from penstock.core.trace import Ints
 from penstock.spark import local
 from penstock.spark.aside import FACTS, ROWS
-from penstock.spark.duration import in_units
 from penstock.spark.ids import shard_ids
 from penstock.spark.keys import packed_names, unpacked_names
 from penstock.spark.manifest import Attempt

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError
-from penstock.spark.duration import microseconds
 from penstock.spark.inputs import check_columns, quoted
 from penstock.spark.session import use_this_python
 from penstock.spark.static import KEY, is_ordered, key_columns, keys_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError
 from penstock.core.window import COUNTING, Window
-from penstock.spark.duration import microseconds
 
 NOT_GIVEN: Any = object()
 

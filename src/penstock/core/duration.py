@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import LIMIT
 
 UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86400 * 10**6}
 """Microseconds of each."""
@@ -24,6 +24,18 @@ def in_units(length: int) -> str:
     return f"{count} {unit}{'s' if count != 1 else ''}"
 
 
+def read_duration(text: Any) -> float | None:
+    """The microseconds of a text such as "10 minutes" or "-5 s"; None where it is no duration.
+
+    >>> read_duration("2 s"), read_duration("1.5 hours"), read_duration("2")
+    (2000000.0, 5400000000.0, None)
+    """
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower()) if isinstance(text, str) else None
+    units = UNITS | _SHORT
+    unit = None if match is None else units.get(match[2], units.get(match[2].removesuffix("s")))
+    return None if match is None or unit is None else float(match[1]) * unit
+
+
 def microseconds(text: Any, argument: str, *, least: int = 0) -> int:
     """A duration in microseconds.
 
@@ -32,10 +44,9 @@ def microseconds(text: Any, argument: str, *, least: int = 0) -> int:
     >>> microseconds("2 s", "window"), microseconds("1 day", "window")
     (2000000, 86400000000)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(text).lower())
-    units = UNITS | _SHORT
-    unit = None if match is None else units.get(match[2], units.get(match[2].removesuffix("s")))
-    amount = math.nan if match is None or unit is None else float(match[1]) * unit
-    if not least <= amount < 1 << 60:
+    amount = read_duration(text)
+    if amount is None or not least <= amount:
         raise PenstockError(f'{argument} must be a duration such as "10 minutes"{" above 0" if least else ""}, got {text!r}')
+    if amount >= LIMIT:
+        raise PenstockError(f"{argument} must be a duration below {LIMIT // UNITS['day']} days, got {text!r}")
     return round(amount)
