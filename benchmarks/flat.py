@@ -11,8 +11,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from penstock.spark.bench import _running, _settings, _size, open_session
-from penstock.spark.contenders import CONTENDERS, Job, query
+from penstock.spark.bench.contenders import CONTENDERS, Job, query
+from penstock.spark.bench.contest import _running, _settings, _size, open_session
 
 
 def resident(pid: int) -> tuple[float, list[float]]:

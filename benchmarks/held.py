@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock as ps
-from penstock.spark.bench import open_session
+from penstock.spark.bench.contest import open_session
 
 
 def write(folder: Path, number: int, begin: int, rows: int, seed: int) -> None:

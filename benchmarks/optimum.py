@@ -20,7 +20,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.generate import generate
+from penstock.generator.generate import generate
 from penstock.optimum.certificate import verify
 from penstock.optimum.curve import curve
 from penstock.optimum.instants import number_instants

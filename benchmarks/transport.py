@@ -28,13 +28,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.spark import operator
-from penstock.spark.bench import _settings, _watch, open_session
-from penstock.spark.blocks import UNKNOWN, _headers, packer
-from penstock.spark.contenders import CONTENDERS, Job, query
-from penstock.spark.metrics import counted
-from penstock.spark.processor import JoinProcessor, _cells, _counts, _gather, _packed
-from penstock.spark.worker import spare_from_collection
+from penstock.shard.cells import UNKNOWN, _headers, packer
+from penstock.shard.worker_start import spare_from_collection
+from penstock.spark.bench.contenders import CONTENDERS, Job, query
+from penstock.spark.bench.contest import _settings, _watch, open_session
+from penstock.spark.join import join as operator
+from penstock.spark.join.processor import JoinProcessor, _cells, _counts, _gather, _packed
+from penstock.spark.observe.metrics import counted
 
 
 class Idle(JoinProcessor):

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.spark.checkpoint import Checkpoint
-from penstock.spark.reshard import reshard
+from penstock.spark.reshard.checkpoint import Checkpoint
+from penstock.spark.reshard.reshard import reshard
 from sparks import new_session
 
 POINTS = {

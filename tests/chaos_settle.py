@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.spark.settle import settlement
-from penstock.spark.store import Store
+from penstock.ledger.store import Store
+from penstock.spark.settle.settle import settlement
 from sparks import new_session
 
 POINTS = ("before the mark", "before the rows", "among the rows", "after the rows", "amid the marks")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from penstock.spark.state import FORMAT
+from penstock.shard.state_rows import FORMAT
 from sparks import in_batches, joined, new_session, ran, rows
 
 ROOT = "ROOT-OF-THE-CHECKPOINT"

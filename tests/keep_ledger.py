@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import penstock as ps
 from keep_checkpoint import hide_root, parts
-from penstock.spark.ledger import VERSION
+from penstock.ledger.ledger import VERSION
 from sparks import add_batches, in_batches, joined, new_session, ran
 
 OPTIONS = {"memory": 30, "shards": 2, "policy": "prob", "lateness": "0 seconds"}

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.plan import Plan
-from penstock.spark.state import Vault
+from penstock.shard.shard_plan import Plan
+from penstock.shard.state_rows import Vault
 
 MEMORY, BATCH = 100_000, 200_000
 

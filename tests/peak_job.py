@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark import processor
-from penstock.spark.plan import Plan
-from penstock.spark.shard import Shard
+from penstock.shard.shard import Shard
+from penstock.shard.shard_plan import Plan
+from penstock.spark.join import processor
 
 
 def main(rows: int, keys: int, memory: int, predicate: str, judged: bool, batches: int) -> None:

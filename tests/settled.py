@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.spark.choice import Choice, check_target, choose
-from penstock.spark.ledger import ARRIVED, BATCH, GONE, LEFT, ROW, STREAM, TIME, Pages, find
-from penstock.spark.manifest import Attempt
-from penstock.spark.marks import Mark, stretches
-from penstock.spark.store import Store
+from penstock.ledger.choice import Choice, check_target, choose
+from penstock.ledger.ledger import ARRIVED, BATCH, GONE, LEFT, ROW, STREAM, TIME, Pages, find
+from penstock.ledger.manifest import Attempt
+from penstock.ledger.marks import Mark, stretches
+from penstock.ledger.store import Store
 
 Outputs = Counter[tuple[int, ...]]
 

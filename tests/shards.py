@@ -14,11 +14,11 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.core.batch import Batch
-from penstock.core.engine import open_engine
 from penstock.core.problem import Problem
+from penstock.engine.opening import open_engine
+from penstock.ledger.ledger import Ledger, LedgerPlan
+from penstock.ledger.manifest import Attempt
 from penstock.policies.table import open_policy
-from penstock.spark.ledger import Ledger, LedgerPlan
-from penstock.spark.manifest import Attempt
 from penstock.statistics.table import RUNNING
 
 Members = tuple[int, ...]

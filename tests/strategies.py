@@ -27,9 +27,10 @@ import penstock as ps
 from oracle import Row
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Engine, Played, compiled_form, open_engine
 from penstock.core.problem import Problem
-from penstock.core.run import memory_log
+from penstock.engine.contract import Engine, Played
+from penstock.engine.opening import compiled_form, open_engine
+from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics
 
@@ -116,7 +117,7 @@ class Case:
         return ps.Trace(columns, key="a,b" if width else "key", streams=self.streams)
 
     def options(self) -> dict[str, Any]:
-        """The arguments of `penstock.simulate`."""
+        """The arguments of `penstock.simulator.simulate`."""
         plain = (
             "allocation", "stats", "objective", "model", "clock", "start", "alpha", "beta", "half_life", "weights",
             "switches",

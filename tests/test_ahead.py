@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import oracle
 import penstock as ps
-from penstock.core.ahead import Front, Limit, read_limit, told
-from penstock.core.rearranged import order_of_play
+from penstock.core.clock_limit import Front, Limit, read_limit, told
 from penstock.core.trace import LIMIT
+from penstock.simulator.rearranged import order_of_play
 
 TIMES = st.integers(0, 3000) | st.integers(0, 60_000) | st.sampled_from((LIMIT, -LIMIT))
 BATCHES = st.lists(st.lists(TIMES, max_size=40), min_size=1, max_size=12)

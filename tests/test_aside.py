@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.core.ahead import Limit, told
-from penstock.core.shards import SPAN
+from penstock.core.clock_limit import Limit, told
 from penstock.core.trace import LIMIT
-from penstock.spark.aside import Told
-from penstock.spark.blocks import UNKNOWN, packer
-from penstock.spark.shard import Shard
+from penstock.shard.cells import UNKNOWN, packer
+from penstock.shard.division import SPAN
+from penstock.shard.shard import Shard
+from penstock.shard.waiting_rows import Told
 from test_shard import Held, a_batch, plan
 
 

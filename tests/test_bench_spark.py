@@ -16,8 +16,9 @@ from penstock.experiments import peers, stream_speed
 pyspark = pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
-from penstock.spark import bench, contenders  # noqa: E402
-from penstock.spark.contenders import CONTENDERS, Contender, Job  # noqa: E402
+from penstock.spark.bench import contenders  # noqa: E402
+from penstock.spark.bench import contest as bench  # noqa: E402
+from penstock.spark.bench.contenders import CONTENDERS, Contender, Job  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 
 TINY = Job(rows=2_000, window=300, keys=750, shards=2, batches=2, own_batches=1, warm_up=1)

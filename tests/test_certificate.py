@@ -13,7 +13,7 @@ import penstock as ps
 from nouns import refused
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
-from penstock.generate import generate
+from penstock.generator.generate import generate
 from penstock.optimum.certificate import verify
 from penstock.optimum.curve import curve
 from penstock.optimum.instants import number_instants

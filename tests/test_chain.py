@@ -13,12 +13,12 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
-from penstock.spark.ledger import Ledger, find
-from penstock.spark.manifest import Attempt
-from penstock.spark.marks import marks
-from penstock.spark.pruning import prune, rewind
-from penstock.spark.runs import enter, runs
-from penstock.spark.verify import verify
+from penstock.ledger.epochs import enter, runs
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.manifest import Attempt
+from penstock.ledger.marks import marks
+from penstock.ledger.pruning import prune, rewind
+from penstock.ledger.verify import verify
 from settled import no_state, settle
 from shards import Shard, owed, plan_of, played, write
 from test_ledger import a_checkpoint, one_row
@@ -173,7 +173,7 @@ def test_a_run_whose_last_attempt_the_ledger_lacks_is_refused(shards, tmp_path):
 
 def test_of_two_runs_that_take_the_same_number_one_wins(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path, plan_of((8, 8)), "q1")
-    from penstock.spark import runs as module
+    from penstock.ledger import epochs as module
 
     take = module.take
 

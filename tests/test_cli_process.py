@@ -36,7 +36,7 @@ def test_when_its_reader_leaves_early_it_leaves_quietly():
 def test_help_loads_neither_the_engine_nor_the_charts():
     code = (
         "import sys; from penstock.cli import run; run(['--help']); run(['simulate', '--help'])\n"
-        "heavy = ('altair', 'vl_convert', 'penstock.experiments.figures', 'penstock.core.fast')\n"
+        "heavy = ('altair', 'vl_convert', 'penstock.experiments.figures', 'penstock.engine.compiled.engine')\n"
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
@@ -48,7 +48,7 @@ def test_an_unexpected_error_is_one_line_too(capsys, monkeypatch):
         raise KeyError("oh [no]")
 
     # Not by its path: the package has a function of the same name as the module.
-    monkeypatch.setattr(sys.modules["penstock.generate"], "generate", broken)
+    monkeypatch.setattr(sys.modules["penstock.generator.generate"], "generate", broken)
     assert run(["generate", "x.csv"]) == 1
     assert capsys.readouterr().err == "penstock: unexpected KeyError: 'oh [no]' (PENSTOCK_TRACEBACK=1 shows where)\n"
 

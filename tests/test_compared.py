@@ -14,18 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, open_engine
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
+from penstock.engine.contract import Keep
+from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
-from penstock.spark.compared import compared_columns
-from penstock.spark.ids import shard_ids
-from penstock.spark.keys import KeyBook
-from penstock.spark.meter import Meter
-from penstock.spark.plan import Plan
-from penstock.spark.shard import Shard
-from penstock.spark.state import whole
+from penstock.shard.compared import compared_columns
+from penstock.shard.keys import KeyBook
+from penstock.shard.meter.meter import Meter
+from penstock.shard.shard import Shard
+from penstock.shard.shard_ids import shard_ids
+from penstock.shard.shard_plan import Plan
+from penstock.shard.state_rows import whole
 from penstock.statistics.table import RUNNING
 from strategies import examples
 
@@ -174,7 +175,7 @@ def test_beyond_the_ghosts_that_fit_the_estimate_has_no_bias(streams):
     ),
 )
 def test_a_state_that_is_not_divided_by_key_is_not_divided_anew(changes, said):
-    reshard = pytest.importorskip("penstock.spark.reshard")
+    reshard = pytest.importorskip("penstock.spark.reshard.reshard")
     if "predicate" in changes:
         plan = linked(changes["predicate"], pa.string(), False)
     else:

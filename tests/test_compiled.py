@@ -67,6 +67,16 @@ def test_code_is_found_by_its_sources_wherever_the_package_lies(tmp_path) -> Non
     assert [path.name for path in (tmp_path / "cache" / "penstock").iterdir()] == [Path(str(compiled._cache_folder())).name]
 
 
+def test_a_change_in_any_file_that_compiled_code_is_made_of_is_noticed() -> None:
+    package, texts = Path(compiled.__file__).parent.parent, compiled._sources()
+    assert set(texts) == {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    was = compiled.version_of(texts)
+    changed = {name: compiled.version_of(texts | {name: text + "\n"}) != was for name, text in texts.items()}
+    assert changed["engine/compiled/tree.py"] and changed["engine/compiled/state.py"] and changed["optimum/push.py"]
+    assert all(changed[name] for name, text in texts.items() if "@kernel" in text or "@inlined" in text or "@routine" in text)
+    assert not changed["cli/simulate.py"]
+
+
 def test_nothing_is_announced_where_nothing_is_compiled(monkeypatch, tmp_path, caplog) -> None:
     monkeypatch.setattr(compiled, "_cache_folder", lambda: os.fspath(tmp_path))
     monkeypatch.setattr(compiled.config, "DISABLE_JIT", 1)

@@ -13,13 +13,13 @@ from shards import owed, plan_of, write
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.condition import _strange_words, check_harmless
-from penstock.spark.functions import KEYWORDS, PASSING, RANDOM, STEADY
-from penstock.spark.ledger import Ledger, find
-from penstock.spark.marks import marks
-from penstock.spark.state import check, settings
-from penstock.spark.terms import ANSI, ZONE
-from penstock.spark.words import unsteady
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.marks import marks
+from penstock.pipeline.sql_functions import KEYWORDS, PASSING, RANDOM, STEADY
+from penstock.pipeline.sql_words import unsteady
+from penstock.shard.state_rows import check, settings
+from penstock.spark.join.condition import _strange_words, check_harmless
+from penstock.spark.join.session_terms import ANSI, ZONE
 from sparks import ON_SPARK, SCHEMA, at, joined
 from test_settle import BATCHES, bag, checkpoint, shards_of
 from test_shard import plan

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.budget import OVERHEAD
-from penstock.core.engine import Played
+from penstock.engine.contract import Played
 from strategies import (
     ANY_WINDOW,
     COMPILED,

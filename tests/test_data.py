@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import penstock as ps
-from penstock.core.data import pack, unpack
-from penstock.core.state import SLOT
+from penstock.core.encoded import pack, unpack
+from penstock.engine.compiled.state import SLOT
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3) | st.binary(max_size=3)
 KEYS = SCALARS | st.tuples(SCALARS, SCALARS)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.spark.ddl import _PLAIN, check_schema
+from penstock.pipeline.ddl import _PLAIN, check_schema
 
 pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException

@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.core.budget import Budget
 from penstock.experiments import demo, figures
-from penstock.spark.recipe import read_recipe
+from penstock.pipeline.recipe import read_recipe
 
 ROWS = [
     {"policy": policy, "memory": memory, "recall": recall}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from penstock.core.errors import PenstockError
-from penstock.generate import generate, zipf_probabilities
+from penstock.generator.generate import generate, zipf_probabilities
 
 
 def keys_of(trace, stream):

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import oracle
 import penstock as ps
 from graphs import BLIND, GraphCase, graph_cases
-from penstock.core import binding
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
+from penstock.engine import binding
 from penstock.optimum.instants import number_instants
 from penstock.optimum.shares import share_values
 from penstock.policies.base import Sparing

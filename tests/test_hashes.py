@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from penstock.core.hashes import can_hash, placed
-from penstock.spark.dispatch import _plain as plain
-from penstock.spark.routes import Route
+from penstock.shard.spark_hash import can_hash, placed
+from penstock.spark.join.dispatch import _plain as plain
+from penstock.spark.join.routes import Route
 from sparks import ON_SPARK, START
 
 BITS = (1 << 64) - 1

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
-from penstock.spark.interval import Crowd, Reach, limits
-from penstock.spark.loss import Loss
-from penstock.spark.meter import Meter
+from penstock.engine.contract import Keep
+from penstock.shard.meter.interval import Crowd, Reach, limits
+from penstock.shard.meter.loss import Loss
+from penstock.shard.meter.meter import Meter
 from strategies import COMPILED
 from test_meter import engine_of
 

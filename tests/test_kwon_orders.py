@@ -14,7 +14,7 @@ from penstock.cli import run as command_line
 from penstock.core.tables import read_table
 from penstock.experiments import arrival_orders as experiment
 from penstock.experiments.arrival_orders_chart import recall_by_setting, recall_by_trace
-from penstock.orders import all_orders, visits
+from penstock.generator.orders import all_orders, visits
 
 NAMES = ("R", "S", "T")
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.spark.chain import manifests
-from penstock.spark.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
-from penstock.spark.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
-from penstock.spark.store import Store
+from penstock.ledger.attempts import manifests
+from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
+from penstock.ledger.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
+from penstock.ledger.store import Store
 from shards import owed, plan_of, played, tables, write
 from strategies import examples
 

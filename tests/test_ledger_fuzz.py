@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.spark.ledger import Ledger, find
-from penstock.spark.manifest import Attempt
-from penstock.spark.runs import enter
-from penstock.spark.verify import verify
+from penstock.ledger.epochs import enter
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.manifest import Attempt
+from penstock.ledger.verify import verify
 from settled import settle
 from shards import owed, plan_of, played, write
 from strategies import later

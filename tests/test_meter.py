@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, open_engine
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
+from penstock.engine.contract import Keep
+from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
-from penstock.spark.meter import Meter
-from penstock.spark.sample import Units
+from penstock.shard.meter.meter import Meter
+from penstock.shard.meter.sample import Units
 from penstock.statistics.table import RUNNING
 
 

@@ -18,7 +18,7 @@ import penstock as ps
 from oracle import Row
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
-from penstock.generate import generate
+from penstock.generator.generate import generate
 from penstock.optimum.certificate import verify
 from penstock.optimum.curve import curve
 from penstock.optimum.flow import solve_stays

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.batch import Batch
-from penstock.core.overhead import PLACE, overhead_of
 from penstock.core.problem import Problem
 from penstock.policies.table import open_policy
-from penstock.spark.keys import LASTING, KeyBook, hashed
-from penstock.spark.plan import Plan
-from penstock.spark.reshard import divided
-from penstock.spark.shard import Shard
+from penstock.shard.keys import LASTING, KeyBook, hashed
+from penstock.shard.overhead import PLACE, overhead_of
+from penstock.shard.shard import Shard
+from penstock.shard.shard_plan import Plan
+from penstock.spark.reshard.reshard import divided
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.table import open_running
@@ -178,7 +178,7 @@ def test_a_state_with_arrays_of_other_shapes_is_refused(changed):
 def test_stepwise_statistics_remember_the_newest_arrivals_that_fit():
     chosen = problem(predicate="<", half_life=1e5)
     source = open_running(chosen, open_policy("prob", chosen), 4000)
-    from penstock.core.engine import open_engine
+    from penstock.engine.opening import open_engine
 
     engine = open_engine(chosen, open_policy("prob", chosen), source)
     engine.play(rows(300, 4))
@@ -198,7 +198,7 @@ def test_a_name_that_comes_back_has_its_number(names, kept):
 
 
 def test_names_with_one_hash_have_two_numbers(monkeypatch):
-    from penstock.spark import keys
+    from penstock.shard import keys
 
     monkeypatch.setattr(keys, "hashed", lambda names: np.full(len(names), LASTING + 1))
     book = KeyBook(lasting=True)

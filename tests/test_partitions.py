@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.core import compiled
-from penstock.spark import awaited
-from penstock.spark.awaited import Awaited
-from penstock.spark.partitions import SHUFFLE, STATEFUL, Partitions
+from penstock.spark.join.partitions import SHUFFLE, STATEFUL, Partitions
+from penstock.spark.observe import first_batch as awaited
+from penstock.spark.observe.first_batch import Awaited
 from sparks import ON_SPARK, SCHEMA, in_batches, joined, rows
 
 

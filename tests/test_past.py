@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.batch import Batch
-from penstock.core.engine import PIECE, Keep
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.core.window import Window
-from penstock.spark.meter import Meter
-from penstock.spark.past import Past
-from penstock.spark.plan import Plan
+from penstock.engine.contract import PIECE, Keep
+from penstock.shard.meter.meter import Meter
+from penstock.shard.meter.past import Past
+from penstock.shard.shard_plan import Plan
 from test_meter import engine_of
 from test_shard import Held
 
@@ -121,7 +121,7 @@ def metered(random: Random, *, ghosts: int = 10**6) -> tuple[list[tuple[Any, Any
 @settings(deadline=None, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_what_late_rows_have_missed_is_counted(random):
-    with patch("penstock.spark.past.PIECE", random.choice((1, 5, 1 << 19))):
+    with patch("penstock.shard.meter.past.PIECE", random.choice((1, 5, 1 << 19))):
         told, meter, (lost, value) = metered(random)
     for loss, _, truth, worth in told:
         assert loss.lost == truth and math.isclose(loss.lost_value, worth, abs_tol=1e-9)
@@ -184,7 +184,8 @@ def test_a_shard_keeps_its_past_over_restarts(tmp_path, condition, nearby):
     made: Counter[Any] = Counter()
     for number in range(14):
         tables = late_batch(random, number * 8, 8)
-        with patch("penstock.spark.state._LEAST", 1 << 12), patch("penstock.spark.state._PAST", 1):  # some batches write a snapshot
+        # Some batches write a snapshot.
+        with patch("penstock.shard.state_rows._LEAST", 1 << 12), patch("penstock.shard.state_rows._PAST", 1):
             shard, result = held.play(plan, tables, tmp_path if nearby and number % 3 else None)
         joined = pa.concat_tables(result.joined)
         made.update(zip(joined["l_v"].to_pylist(), joined["r_v"].to_pylist(), strict=True))

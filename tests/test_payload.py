@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.spark import payload as module
-from penstock.spark.blocks import to_cell
-from penstock.spark.payload import Block, Payload
-from penstock.spark.weight import row_bytes
+from penstock.shard import payload as module
+from penstock.shard.cells import to_cell
+from penstock.shard.payload import Block, Payload
+from penstock.shard.row_bytes import row_bytes
 
 STREAMS = 2
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import penstock as ps
 from agreement import PREDICATES
 from penstock.core.batch import Batch
-from penstock.core.engine import Engine, Keep, Played, open_engine
 from penstock.core.problem import Problem
-from penstock.core.run import memory_log
+from penstock.engine.contract import Engine, Keep, Played
+from penstock.engine.opening import open_engine
+from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
 from penstock.statistics.table import RUNNING
 from plays import each_form

@@ -20,14 +20,14 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
-from penstock.generate import Generator
-from penstock.spark.recipe import check_recipe
+from penstock.generator.generate import Generator
+from penstock.pipeline.recipe import check_recipe
 
 pyspark = pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
-from penstock.spark import pipeline  # noqa: E402
-from penstock.spark.follow import follow  # noqa: E402
+from penstock.spark.observe.follow import follow  # noqa: E402
+from penstock.spark.pipeline import query as pipeline  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 from strategies import later  # noqa: E402
 

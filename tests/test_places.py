@@ -7,8 +7,8 @@ import os
 import pytest
 
 import penstock as ps
-from penstock.spark.places import mixed, overlap
-from penstock.spark.recipe import RecipeError, check_recipe
+from penstock.ledger.places import mixed, overlap
+from penstock.pipeline.recipe import RecipeError, check_recipe
 
 pytest.importorskip("pyspark")
 

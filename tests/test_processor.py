@@ -13,10 +13,10 @@ from penstock.core.errors import PenstockError
 
 pytest.importorskip("pyspark")
 
-from penstock.spark import processor
-from penstock.spark.blocks import CELL, from_cell, to_cell
-from penstock.spark.metrics import COUNTS
-from penstock.spark.shard import Shard
+from penstock.shard.cells import CELL, from_cell, to_cell
+from penstock.shard.shard import Shard
+from penstock.spark.join import processor
+from penstock.spark.observe.metrics import COUNTS
 from test_shard import a_batch, clocks_of, plan
 
 

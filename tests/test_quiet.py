@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.quiet import without_preamble
+from penstock.spark.session.quiet import without_preamble
 
 LOG = """\
 Setting default log level to "WARN".
@@ -32,7 +32,7 @@ def test_entries_of_the_log_about_errors_of_ours_stay_behind(tmp_path: Path):
     """In a process of its own, whose stderr is a file: that of pytest is not."""
     (tmp_path / "log").write_text(LOG)
     code = (
-        "import subprocess, sys, time; from penstock.spark.quiet import without_preamble\n"
+        "import subprocess, sys, time; from penstock.spark.session.quiet import without_preamble\n"
         "with without_preamble(): subprocess.run(['cat', sys.argv[1]], stdout=2)\n"
         "time.sleep(2)"
     )

@@ -14,8 +14,8 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
-from penstock.spark.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
-from penstock.spark.recipe import RecipeError, changed, check_recipe, read_recipe
+from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
+from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
 
 ROOT = Path(__file__).parent.parent
 GOOD: dict[str, Any] = {

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.core.ahead import Limit
-from penstock.spark.keys import KeyBook
-from penstock.spark.plan import Plan
-from penstock.spark.shard import UNKNOWN, Shard
+from penstock.core.clock_limit import Limit
+from penstock.shard.keys import KeyBook
+from penstock.shard.shard import UNKNOWN, Shard
+from penstock.shard.shard_plan import Plan
 
 pytest.importorskip("pyspark")
-from penstock.spark.ids import shard_ids
-from penstock.spark.reshard import divided, opened, reshard
-from penstock.spark.state import whole
+from penstock.shard.shard_ids import shard_ids
+from penstock.shard.state_rows import whole
+from penstock.spark.reshard.reshard import divided, opened, reshard
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from test_aside import told_of
 

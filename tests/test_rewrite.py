@@ -23,8 +23,8 @@ from pyspark.errors import StreamingQueryException  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor  # noqa: E402
 
-from penstock.spark.checkpoint import Checkpoint  # noqa: E402
-from penstock.spark.rewrite import StateRows, rewrite_state  # noqa: E402
+from penstock.spark.reshard.checkpoint import Checkpoint  # noqa: E402
+from penstock.spark.reshard.rewrite import StateRows, rewrite_state  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 
 pytestmark = [*ON_SPARK, pytest.mark.slow]
@@ -208,11 +208,11 @@ def test_whatever_fails_the_checkpoint_is_the_old_one(spark, tmp_path, monkeypat
         rewrite_state(spark, job.checkpoint, lambda rows: rows, operator=1)
     with pytest.raises(PenstockError, match="with a committed batch"):
         rewrite_state(spark, str(tmp_path / "nowhere"), lambda rows: rows)
-    monkeypatch.setattr("penstock.spark.rewrite.encode", lambda row, schema: b"")
+    monkeypatch.setattr("penstock.spark.reshard.rewrite.encode", lambda row, schema: b"")
     with pytest.raises(PenstockError, match="binary form"):
         rewrite_state(spark, job.checkpoint, lambda rows: rows)
     monkeypatch.undo()
-    monkeypatch.setattr("penstock.spark.rewrite._check", lambda *arguments: 1 // 0)  # the last step before the checkpoint changes
+    monkeypatch.setattr("penstock.spark.reshard.rewrite._check", lambda *arguments: 1 // 0)  # the last step before the checkpoint changes
     with pytest.raises(ZeroDivisionError):
         rewrite_state(spark, job.checkpoint, lambda rows: rows)
     assert job.listing() == old

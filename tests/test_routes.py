@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.spark.routes import Route, dimensions, offsets, stride
+from penstock.spark.join.routes import Route, dimensions, offsets, stride
 from sparks import ON_SPARK
 
 

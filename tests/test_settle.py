@@ -19,9 +19,9 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.core.value import OBJECTIVES, Objective
-from penstock.spark.ledger import Ledger, find
-from penstock.spark.marks import marks
-from penstock.spark.store import Store
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.marks import marks
+from penstock.ledger.store import Store
 from shards import Members, Shard, owed, plan_of, played, write
 
 pyspark = pytest.importorskip("pyspark")
@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: E402, N812
 from pyspark.sql import types as T  # noqa: E402, N812
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
-from penstock.spark.owed import _value  # noqa: E402
+from penstock.spark.settle.owed import _value  # noqa: E402
 from sparks import ON_SPARK  # noqa: E402
 from strategies import later  # noqa: E402
 
@@ -241,7 +241,7 @@ def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, 
     write(ledger, shards, range(2, 4))
     with monkeypatch.context() as patch:
         # Everything is written but the mark.
-        patch.setattr("penstock.spark.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        patch.setattr("penstock.spark.settle.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
         with pytest.raises(OSError, match="gone"):
             ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
     with pytest.raises(ps.PenstockError, match=r"to must be .*where a settlement was begun and not finished, got .*elsewhere"):

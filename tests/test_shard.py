@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.budget import Budget
-from penstock.core.hashes import placed
-from penstock.core.shards import part_of
-from penstock.spark.blocks import CELL, UNKNOWN, from_cell, packer, unpacker
-from penstock.spark.keys import KeyBook
-from penstock.spark.payload import Payload
-from penstock.spark.plan import Plan
-from penstock.spark.shard import Result, Shard
-from penstock.spark.state import Vault
-from penstock.spark.weight import row_bytes
+from penstock.shard.cells import CELL, UNKNOWN, from_cell, packer, unpacker
+from penstock.shard.division import part_of
+from penstock.shard.keys import KeyBook
+from penstock.shard.payload import Payload
+from penstock.shard.row_bytes import row_bytes
+from penstock.shard.shard import Result, Shard
+from penstock.shard.shard_plan import Plan
+from penstock.shard.spark_hash import placed
+from penstock.shard.state_rows import Vault
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
 
@@ -74,7 +74,7 @@ def test_every_shard_hears_from_every_task():
 
 
 def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monkeypatch):
-    monkeypatch.setattr("penstock.spark.blocks._CELL", 800)
+    monkeypatch.setattr("penstock.shard.cells._CELL", 800)
     batch = pa.record_batch({"key0": pa.array([*range(200), None]), "time": pa.array(range(201)), "v": ["x" * 10] * 201})
     packed = [
         part for out in packer(0, np.array([10, 20]), "time", batch.schema.names, ["key0"])(iter([batch])) for part in out.to_pylist()
@@ -186,7 +186,7 @@ def test_cells_are_unpacked_into_rows():
 
 
 def test_a_large_block_is_written_in_pieces(monkeypatch):
-    monkeypatch.setattr("penstock.spark.payload._MOST", 100)
+    monkeypatch.setattr("penstock.shard.payload._MOST", 100)
     payload = Payload()
     payload.add(0, np.arange(100), pa.table({"v": [f"{number:03}" for number in range(100)]}))
     cells = payload.close(np.arange(0, 100, 3))
@@ -225,7 +225,7 @@ def test_joined_rows_are_made_some_at_a_time(monkeypatch):
         values = [side * (10_000 if n == long else n % 5) for n in range(100)]
         sides.append(pa.table({"time": range(100), "order": range(100), "key0": ["a"] * 100, f"{side}_v": values}))
     expected = pa.concat_tables(Shard(wide).play(sides, clocks_of(sides)).joined)
-    monkeypatch.setattr("penstock.spark.shard._PIECE", 50_000)
+    monkeypatch.setattr("penstock.shard.shard._PIECE", 50_000)
     pieces = list(Shard(wide).play(sides, clocks_of(sides)).joined)
     assert pa.concat_tables(pieces).to_pylist() == expected.to_pylist() and expected.num_rows == 10_000
     sizes = [int(row_bytes(piece).sum()) for piece in pieces]

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.shards import part_of
-from penstock.spark.keys import KeyBook
-from penstock.spark.plan import Plan
-from penstock.spark.shard import Shard
+from penstock.shard.division import part_of
+from penstock.shard.keys import KeyBook
+from penstock.shard.shard import Shard
+from penstock.shard.shard_plan import Plan
 from test_shard import Held, clocks_of, plan
 
 Row = tuple[int, str]

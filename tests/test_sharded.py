@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import penstock as ps
-from penstock.core.hashes import placed
+from penstock.shard.spark_hash import placed
 from strategies import EVERYTHING
 
 

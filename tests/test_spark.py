@@ -18,7 +18,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.spark.ids import shard_ids
+from penstock.shard.shard_ids import shard_ids
 from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -171,7 +171,7 @@ def test_workers_on_this_machine_run_the_python_of_this_program_unless_told(spar
 
 def test_a_collision_of_hashes_changes_nothing(spark, monkeypatch):
     """All keys have one hash: they share a shard of three, and still only equal keys match."""
-    monkeypatch.setattr("penstock.spark.inputs.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
+    monkeypatch.setattr("penstock.spark.join.stream.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
     sides = [spark.createDataFrame(rows(tag, 60), SCHEMA) for tag in "lr"]
     ample = bag(joined(*sides, shards=3))
     assert ample == bag(spark_join(*sides, ["k"], 10)) and ample

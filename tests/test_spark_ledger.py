@@ -18,10 +18,10 @@ from keep_checkpoint import show_root
 from keep_ledger import OPTIONS, PLAYED
 from keep_ledger import parts as kept_parts
 from penstock.cli import run
-from penstock.spark.ledger import find
-from penstock.spark.reshard import reshard
-from penstock.spark.runs import runs
-from penstock.spark.settle import settlement
+from penstock.ledger.epochs import runs
+from penstock.ledger.ledger import find
+from penstock.spark.reshard.reshard import reshard
+from penstock.spark.settle.settle import settlement
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
 pytestmark = ON_SPARK

@@ -15,9 +15,9 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.spark.interval import limits
-from penstock.spark.loss import LARGEST
-from penstock.spark.metrics import BOTH, RESULTS, counted, metrics
+from penstock.shard.meter.interval import limits
+from penstock.shard.meter.loss import LARGEST
+from penstock.spark.observe.metrics import BOTH, RESULTS, counted, metrics
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -48,7 +48,7 @@ TOLD = (
 @pytest.mark.parametrize(("shards", "options", "collide"), TOLD)
 def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, monkeypatch, shards, options, collide):
     if collide:
-        monkeypatch.setattr("penstock.spark.inputs.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
+        monkeypatch.setattr("penstock.spark.join.stream.F.xxhash64", lambda *columns: F.lit(5).cast("bigint"))
     frames, all_rows = two_streams(spark, tmp_path)
     out, seen = ran(joined(*frames.values(), memory=30, shards=shards, lateness="0 seconds", **options), tmp_path)
     exact = spark_join(all_rows["l"], all_rows["r"], ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v")

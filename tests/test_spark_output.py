@@ -9,9 +9,9 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 from penstock.core.errors import PenstockError
-from penstock.spark.gate import Gate, guard
-from penstock.spark.metrics import COUNTS, counted
-from penstock.spark.quota import Quota
+from penstock.shard.output_limit import Quota
+from penstock.spark.join.gate import Gate, guard
+from penstock.spark.observe.metrics import COUNTS, counted
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows
 from strategies import later
 
@@ -85,7 +85,7 @@ def test_the_gate_hands_on_cells_as_they_come():
 
 @pytest.mark.parametrize(("most", "what"), [(0, "0"), (1.5, "1.5"), (True, "True"), ("many", "'many'")])
 def test_a_limit_must_be_a_whole_number(most, what):
-    from penstock.spark.checks import whole_number
+    from penstock.spark.join.arguments import whole_number
 
     with pytest.raises(PenstockError, match=f"max_output_per_batch must be a whole number >= 1, got {what}"):
         whole_number("max_output_per_batch", most)
@@ -139,7 +139,7 @@ class TestOnSpark:
         assert "limit      a batch in which all shards make more than 1,000 outputs fails" in ps.explain(
             sides, on="k", memory=10, shards=2, max_output_per_batch=1000
         )
-        from penstock.spark.reshard import reshard
+        from penstock.spark.reshard.reshard import reshard
 
         with pytest.raises(PenstockError, match="shards must be at most 10,000"):
             reshard(spark, str(tmp_path), 10**9)

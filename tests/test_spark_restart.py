@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
-from penstock.spark.state import Vault
+from penstock.shard.state_rows import Vault
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -159,7 +159,7 @@ class Cells(dict):
 @pytest.mark.parametrize(("memory", "shards"), (later(30, 1), later(31, 2), ("12 KB", 2)))
 def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, memory, shards):
     """Read back with Spark's state reader, and opened as a worker would."""
-    from penstock.spark import operator
+    from penstock.spark.join import join as operator
 
     plans = []
     monkeypatch.setattr(operator, "JoinProcessor", lambda plan, make=operator.JoinProcessor: plans.append(plan) or make(plan))

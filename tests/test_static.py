@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.static import optimal, pair
 from penstock.static.component import best_split, most_outputs
 from penstock.static.greedy import average_degree, node_degree
-from penstock.static.plan import Budget, make_plan
+from penstock.static.truncation import Budget, make_plan
 
 # ------------------------------------------------------------------------------------------------------ the slow twins
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.summary import summary
-from penstock.spark.ledger import Ledger, find
-from penstock.spark.marks import Mark
-from penstock.spark.recipe import Recipe, changed, check_recipe
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.marks import Mark
+from penstock.pipeline.recipe import Recipe, changed, check_recipe
 from shards import plan_of
 from test_recipe import FILES, GOOD
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.core.fast import FastEngine
+from penstock.engine.compiled.engine import FastEngine
 from strategies import EVERYTHING, opened
 
 WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")

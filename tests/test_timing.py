@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from commands import simulated
 from penstock.cli import run
-from penstock.core.timing import in_ticks
+from penstock.core.ticks import in_ticks
 
 DAY = 86_400
 PATTERN = r"must be a number of ticks, .* nothing says how long a tick is, got .*: say it by --time-unit s"

@@ -19,20 +19,20 @@ import pytest
 
 import penstock as ps
 from penstock.core import compiled
-from penstock.core.engine import open_engine
-from penstock.core.owned import own_folder
+from penstock.core.owned_folder import own_folder
 from penstock.core.problem import Problem
+from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
-from penstock.spark import local
-from penstock.spark.shard import Shard
-from penstock.spark.state import unzipped, zipped
+from penstock.shard import local_copy as local
+from penstock.shard.shard import Shard
+from penstock.shard.state_rows import unzipped, zipped
 from penstock.statistics.table import RUNNING
 from plays import each_form
 from test_shard import Held, a_batch, plan
 
 TYPED = pytest.importorskip("pyspark.sql.types")
 
-from penstock.spark.trusted import objective_of, schema_of  # noqa: E402
+from penstock.spark.settle.trusted import objective_of, schema_of  # noqa: E402
 from shards import plan_of  # noqa: E402
 
 
@@ -112,7 +112,7 @@ def test_a_crafted_state_does_not_run(trap):
         for number in range(4):
             shard, _ = held.play(own, a_batch(random, number * 25, 25), None)
         assert shard.meter.shadow is not None
-        from penstock.spark.state import _chunks
+        from penstock.shard.state_rows import _chunks
 
         good = _chunks(shard)[0]
         for cell in cells:

@@ -13,11 +13,11 @@ pytest.importorskip("pyspark")
 import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
-from penstock.spark import pipeline
-from penstock.spark.follow import follow
-from penstock.spark.presence import GENERATOR, LEAST
-from penstock.spark.recipe import check_recipe, read_recipe
-from penstock.spark.reshard import reshard
+from penstock.pipeline.recipe import check_recipe, read_recipe
+from penstock.spark.observe.follow import follow
+from penstock.spark.pipeline import query as pipeline
+from penstock.spark.reshard.reshard import reshard
+from penstock.spark.session.presence import GENERATOR, LEAST
 from sparks import ON_SPARK, SCHEMA, VERSION, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
 pytestmark = ON_SPARK

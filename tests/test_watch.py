@@ -21,7 +21,7 @@ pytest.importorskip("pyspark")
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.experiments.demo import SAMPLE
-from penstock.spark.metrics import OF_BATCH, OF_STATE
+from penstock.spark.observe.metrics import OF_BATCH, OF_STATE
 from penstock.spark.watch import Watch
 from penstock.spark.watch.board import HOUR, SLOT, Board
 from penstock.spark.watch.data import page_data

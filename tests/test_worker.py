@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.spark.blocks import packer, unpacker
-from penstock.spark.worker import spare_from_collection
+from penstock.shard.cells import packer, unpacker
+from penstock.shard.worker_start import spare_from_collection
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.core.engine import Keep
 from penstock.core.errors import PenstockError
 from penstock.core.quality import Quality, compare
-from penstock.core.run import JoinRun
 from penstock.core.trace import Trace, read_trace
-from penstock.core.view import View
-from penstock.generate import generate
+from penstock.engine.contract import Keep
+from penstock.engine.run import JoinRun
+from penstock.engine.view import View
+from penstock.generator.generate import generate
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.multiway.strategies import StrategyRun
@@ -16,29 +16,29 @@ from penstock.optimum.optimum import optimum
 from penstock.optimum.schedule import Optimum
 from penstock.policies.base import Policy
 from penstock.policies.table import POLICIES
-from penstock.simulate import exact, simulate
+from penstock.simulator.simulate import exact, simulate
 
 if TYPE_CHECKING:  # so that editors and type checkers know them
-    from penstock.spark.explain import explain
-    from penstock.spark.inputs import stream
-    from penstock.spark.operator import join
-    from penstock.spark.progress import progress
-    from penstock.spark.settle import debt, settle
-    from penstock.spark.truncate import truncate
+    from penstock.spark.join.explain import explain
+    from penstock.spark.join.join import join
+    from penstock.spark.join.stream import stream
+    from penstock.spark.observe.progress import progress
+    from penstock.spark.settle.settle import debt, settle
+    from penstock.spark.static.truncate import truncate
     from penstock.spark.watch import watch
 
 __version__ = "0.1.0"
 
 _ON_SPARK = {
-    "debt": "settle", "explain": "explain", "join": "operator", "progress": "progress", "settle": "settle", "stream": "inputs",
-    "truncate": "truncate", "watch": "watch",
+    "debt": "settle.settle", "explain": "join.explain", "join": "join.join", "progress": "observe.progress", "settle": "settle.settle",
+    "stream": "join.stream", "truncate": "static.truncate", "watch": "watch",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     """What needs Spark is imported when it is asked for."""
     if name in _ON_SPARK:
-        from penstock.spark.presence import on_spark
+        from penstock.spark.session.presence import on_spark
 
         return on_spark(_ON_SPARK[name], name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

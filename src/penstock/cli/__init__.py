@@ -15,7 +15,7 @@ from penstock.cli import bench, demo, generate, ledger, optimum, order, policies
 from penstock.cli import run as pipelines
 from penstock.cli.output import Stopped, complain
 from penstock.core.errors import PenstockError
-from penstock.spark.presence import missing_pyspark
+from penstock.spark.session.presence import missing_pyspark
 
 _INTERRUPTED = 130
 

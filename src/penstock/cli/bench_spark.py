@@ -15,8 +15,8 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.experiments.peers import PeerTiming
-    from penstock.spark.bench import Timing
-    from penstock.spark.contenders import Job
+    from penstock.spark.bench.contenders import Job
+    from penstock.spark.bench.contest import Timing
 
 EXAMPLE = "Example: penstock bench spark --rows 100000 --window 5000 --keys 12500 --doubling"
 _USUAL = {"rows": "500000", "batches": "10", "own-batches": "3", "warm-up": "40", "window": "20000"}
@@ -53,17 +53,17 @@ def spark(
         raise PenstockError(f"--streams must be at most {_MOST}, got {count}")
     if count > 2 and peer:
         raise PenstockError(f"--peer joins two streams, got --streams {count}; leave one of them out")
-    from penstock.core.shards import shard_count
     from penstock.experiments import peers, stream_speed
+    from penstock.shard.division import shard_count
 
     parts = cores if shards is None else shard_count(integer(shards, "--shards", least=1), "--shards")
 
     others = list(dict.fromkeys(peer or []))
     for name in others:
         peers.interpreter(name)  # refuse before minutes of work
-    from penstock.spark import bench
-    from penstock.spark.contenders import CONTENDERS, Job, keys_for, sample
-    from penstock.spark.presence import too_old
+    from penstock.spark.bench import contest as bench
+    from penstock.spark.bench.contenders import CONTENDERS, Job, keys_for, sample
+    from penstock.spark.session.presence import too_old
 
     lacking = too_old("penstock bench spark, for the state format 4 of Spark's own join,", (4, 2))
     if lacking:

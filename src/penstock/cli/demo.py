@@ -16,7 +16,7 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.experiments.demo import Demo, Played
-    from penstock.spark.recipe import Recipe
+    from penstock.pipeline.recipe import Recipe
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +47,9 @@ def demo(
 
     from penstock.experiments import demo as show
     from penstock.experiments import figures
-    from penstock.spark.java import missing_java
-    from penstock.spark.presence import GENERATOR, missing_pyspark, too_old
+    from penstock.experiments.timeline import timeline
+    from penstock.spark.session.java import missing_java
+    from penstock.spark.session.presence import GENERATOR, missing_pyspark, too_old
 
     recipe = read(show.SAMPLE, replaced)
     out.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ def demo(
     else:
         found = show.compare(recipe, *show.on_spark(recipe, _run(recipe, quiet=as_json)))
     with Files() as files:
-        picture = show.chart(found)
+        picture = timeline(found)
         for name in ("demo.png", "demo.html"):
             figures.save(picture, files.new(out / name))
     if as_json:
@@ -74,7 +75,7 @@ def _run(recipe: Recipe, *, quiet: bool) -> Sequence[dict[str, Any]]:
     _clear(Path(recipe.sink["path"]), "_spark_metadata")
     _clear(Path(recipe.sink["checkpoint"]), "metadata")
 
-    from penstock.spark import pipeline
+    from penstock.spark.pipeline import query as pipeline
 
     if not quiet:
         typer.echo(" starting Spark")

@@ -52,7 +52,7 @@ def generate(
     check_target("FILE", file, TABLES)
     names = words(streams, "--streams")
 
-    from penstock.generate import generate as make
+    from penstock.generator.generate import generate as make
 
     trace = make(
         integer(n, "--n", least=1),

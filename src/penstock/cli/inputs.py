@@ -37,7 +37,7 @@ def read_input(
     time_unit: str | None,
 ) -> Input:
     """The rows to play. Of several files only the columns that are named are read."""
-    from penstock.core.streams import read_streams
+    from penstock.core.stream_files import read_streams
     from penstock.core.trace import read_trace
 
     named = None if streams is None else words(streams, "--streams")

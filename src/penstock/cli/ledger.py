@@ -9,14 +9,14 @@ import typer
 
 from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.cli.texts import integer
-from penstock.core.patience import saying
+from penstock.core.slow_notice import saying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.spark.ledger import Pages
-    from penstock.spark.manifest import Span
-    from penstock.spark.pruning import Removed
+    from penstock.ledger.ledger import Pages
+    from penstock.ledger.manifest import Span
+    from penstock.ledger.pruning import Removed
 
 _Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The folder that the join was given as archive.", show_default=False)]
 _Name = Annotated[str | None, typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")]
@@ -41,9 +41,9 @@ def verify(
 ) -> None:
     """Check every page of a ledger: from when to when it is good, and what is wrong. The status is 1 where something is."""
     as_json = wants_json(form)
-    from penstock.spark.ledger import find
-    from penstock.spark.marks import query_of
-    from penstock.spark.verify import verify as check
+    from penstock.ledger.ledger import find
+    from penstock.ledger.marks import query_of
+    from penstock.ledger.verify import verify as check
 
     pages = find(archive, name=name, query=query if checkpoint is None else query_of(checkpoint))
     with saying("reading all pages of the ledger", note):
@@ -76,7 +76,7 @@ def prune(
     form: FormatOption = "table",
 ) -> None:
     """Delete pages that are settled and that no tuple within its lateness can match any more, and record which."""
-    from penstock.spark.pruning import prune as remove
+    from penstock.ledger.pruning import prune as remove
 
     batch = None if before is None else integer(before, "--before", least=0)
     _remove("pruned", archive, name, query, form, lambda pages: remove(pages, batch))
@@ -92,7 +92,7 @@ def rewind(
     form: FormatOption = "table",
 ) -> None:
     """Discard what a ledger has of later batches, so that an older checkpoint may go on, and record what. A run of before then fails."""
-    from penstock.spark.pruning import rewind as remove
+    from penstock.ledger.pruning import rewind as remove
 
     batch = integer(to, "--to", least=-1)
     _remove("discarded", archive, name, query, form, lambda pages: remove(pages, batch))
@@ -101,7 +101,7 @@ def rewind(
 def _remove(done: str, archive: str, name: str | None, query: str | None, form: str, remove: Callable[[Pages], Removed]) -> None:
     """Remove a part of a ledger, and print what was."""
     as_json = wants_json(form)
-    from penstock.spark.ledger import find
+    from penstock.ledger.ledger import find
 
     removed = remove(find(archive, name=name, query=query))
     if as_json:
@@ -128,8 +128,8 @@ def _state(checkpoint: str | None, name: str) -> Any:
     """How the state is read, which starts Spark only if it must be."""
 
     def read(batch: int) -> Any:
-        from penstock.spark.heads import state_heads
-        from penstock.spark.session import quiet_session
+        from penstock.spark.session.session import quiet_session
+        from penstock.spark.settle.heads import state_heads
 
         return state_heads(quiet_session(), checkpoint, name)(batch)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from penstock.cli.output import NOTHING, number
 
 if TYPE_CHECKING:
-    from penstock.spark.recipe import Recipe
+    from penstock.pipeline.recipe import Recipe
 
 _CELLS = 12  # of the bar
 

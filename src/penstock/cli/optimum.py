@@ -30,8 +30,8 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.core.problem import Problem
-    from penstock.core.run import JoinRun
     from penstock.core.trace import Trace
+    from penstock.engine.run import JoinRun
     from penstock.optimum.schedule import Optimum
     from penstock.optimum.sweep import Point
 
@@ -81,7 +81,7 @@ def optimum(
     wanted = None if sizes is None else [integer(size, "--sizes", least=1) for size in words(sizes, "--sizes")]
 
     from penstock.core.problem import Problem
-    from penstock.core.timing import in_ticks
+    from penstock.core.ticks import in_ticks
     from penstock.core.trace import read_trace
     from penstock.optimum.optimum import check
 
@@ -121,7 +121,7 @@ def optimum(
 def _whole(trace: Trace, problem: Problem) -> JoinRun:
     """The exact result."""
     from penstock.core.batch import Batch
-    from penstock.core.run import record
+    from penstock.engine.run import record
     from penstock.optimum.gains import ample
     from penstock.policies.fifo import Fifo
     from penstock.statistics.base import Source

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.cli.texts import integer
-from penstock.core.patience import saying
+from penstock.core.slow_notice import saying
 
 
 def register(app: typer.Typer) -> None:
@@ -23,12 +23,12 @@ def reshard(
 ) -> None:
     """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept beside it."""
     as_json = wants_json(form)
-    from penstock.core.shards import shard_count
+    from penstock.shard.division import shard_count
 
     count = shard_count(integer(shards, "--shards", least=1), "--shards")
 
-    from penstock.spark.reshard import reshard as rewrite
-    from penstock.spark.session import quiet_session
+    from penstock.spark.reshard.reshard import reshard as rewrite
+    from penstock.spark.session.session import quiet_session
 
     spark = quiet_session()
     with saying("rewriting the state", note):

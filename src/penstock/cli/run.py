@@ -20,7 +20,7 @@ from penstock.cli.summary import summary
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.spark.recipe import Recipe
+    from penstock.pipeline.recipe import Recipe
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +59,7 @@ def run(
         typer.echo(f"{pipeline}: no mistakes; it joins {streams} and writes to {recipe.sink['kind']}")
         return
 
-    from penstock.spark import pipeline as on_spark
+    from penstock.spark.pipeline import query as on_spark
 
     with served(metrics) as shown:
         spark = on_spark.open_session(recipe)
@@ -96,7 +96,7 @@ def _conclude(recipe: Recipe, events: Sequence[dict[str, Any]], *, as_json: bool
 
 def read(file: Path, replaced: dict[str, Any]) -> Recipe:
     """The checked pipeline; the mistakes of a wrong one, a line each, and then the end."""
-    from penstock.spark.recipe import RecipeError, read_recipe
+    from penstock.pipeline.recipe import RecipeError, read_recipe
 
     try:
         return read_recipe(file, replaced)
@@ -108,8 +108,8 @@ def read(file: Path, replaced: dict[str, Any]) -> Recipe:
 
 def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = False) -> list[dict[str, Any]]:
     """Run a pipeline to its end, or to Ctrl-C, and show every batch; the events are returned."""
-    from penstock.spark import pipeline as on_spark
-    from penstock.spark.follow import follow
+    from penstock.spark.observe.follow import follow
+    from penstock.spark.pipeline import query as on_spark
 
     logging.getLogger("penstock.failures").disabled = True  # we say it ourselves
     query = on_spark.start(recipe, on_spark.build(recipe, spark))

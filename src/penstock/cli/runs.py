@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.cli.inputs import Input
     from penstock.core.problem import Problem
-    from penstock.core.run import JoinRun
+    from penstock.engine.run import JoinRun
 
 
 @dataclass(frozen=True)

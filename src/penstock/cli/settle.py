@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.output import FormatOption, note, print_json, wants_json
 from penstock.core.errors import PenstockError
-from penstock.core.patience import saying
+from penstock.core.slow_notice import saying
 
 
 def register(app: typer.Typer) -> None:
@@ -38,8 +38,8 @@ def settle(
     if (to is None) != debt:
         raise PenstockError(f"settle takes --to DIR or --debt, got {'both' if debt else 'neither'}")
 
-    from penstock.spark.session import quiet_session
-    from penstock.spark.settle import ledger_of, settlement
+    from penstock.spark.session.session import quiet_session
+    from penstock.spark.settle.settle import ledger_of, settlement
 
     ledger_of(archive, checkpoint, name, query)  # what is wrong with these is said before Spark starts, which takes a while
     spark = quiet_session()

@@ -27,8 +27,8 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.core.problem import Problem
-    from penstock.core.run import JoinRun
     from penstock.core.trace import Trace
+    from penstock.engine.run import JoinRun
 
 OPT = "opt"
 
@@ -92,7 +92,7 @@ def simulate(
     names = words(policy, "--policy")
     if len(set(names)) < len(names):
         raise PenstockError(f"--policy must name each policy once, got {policy!r}")
-    from penstock.core.shards import shard_count
+    from penstock.shard.division import shard_count
 
     count = None if shards is None else shard_count(integer(shards, "--shards", least=1), "--shards")
     clock = clock or ("global" if count is None else "streams")
@@ -114,7 +114,7 @@ def simulate(
         "switches": settings(switch or ()),
     }
 
-    from penstock.core.timing import in_ticks
+    from penstock.core.ticks import in_ticks
 
     columns = {"time": time, "key": key, "importance": importance, "size": size}
     found = read_input(traces, **columns, predicate=predicate, streams=streams, time_unit=time_unit)
@@ -157,7 +157,7 @@ def simulate(
 
 def _ahead(text: str) -> Any:
     """What `ps.simulate` takes: a length, or a length and what happens."""
-    from penstock.core.ahead import read_limit
+    from penstock.core.clock_limit import read_limit
 
     length, colon, action = text.rpartition(":")
     given = (length, action) if colon and action.isalpha() else text
@@ -171,7 +171,7 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     from penstock.optimum.optimum import check
     from penstock.policies.opt import Opt
     from penstock.policies.table import open_policy
-    from penstock.sharded import check_shards
+    from penstock.simulator.sharded import check_shards
     from penstock.statistics.table import RUNNING, open_running
 
     columns = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
@@ -190,10 +190,10 @@ def _play(
     trace: Trace, problems: dict[str, Problem], names: Sequence[str], options: dict[str, Any], keep: dict[str, bool], *, compared: bool
 ) -> tuple[list[Sized], JoinRun | None]:
     """A run for each memory and policy and, if wanted, the exact result. Beside several memories the optimum is played too."""
-    from penstock.core.engine import Keep
-    from penstock.core.timing import in_ticks
-    from penstock.simulate import exact
-    from penstock.simulate import simulate as play
+    from penstock.core.ticks import in_ticks
+    from penstock.engine.contract import Keep
+    from penstock.simulator.simulate import exact
+    from penstock.simulator.simulate import simulate as play
 
     runs, whole, best = [], None, len(problems) > 1 and OPT not in names
     with Bar(len(trace) * (len(problems) * (len(names) + best) + compared), "loading the engine (compiled on first use)") as bar:
@@ -222,7 +222,7 @@ def _play(
 
 def _optimum(trace: Trace, options: dict[str, Any], progress: Any) -> Iterator[JoinRun]:
     """The optimum in one memory, whatever the shards; where it is out of reach, a note instead."""
-    from penstock.simulate import simulate as play
+    from penstock.simulator.simulate import simulate as play
 
     taken = ("window", "memory", "allocation", "objective", "model", "predicate", "cross", "start", "switches")
     try:

@@ -171,7 +171,7 @@ def _frames(called: dict[str, Path], options: dict[str, Any], out: Path | None) 
     """Truncate relations on Spark."""
 
     def work(frames: dict[str, Any]) -> Truncation:
-        from penstock.spark.static import truncate_frames
+        from penstock.spark.static.frames import truncate_frames
 
         done = truncate_frames(frames, say=note, **options)
         _write(done.relations, out)
@@ -184,7 +184,7 @@ def _windows(called: dict[str, Path], options: dict[str, Any], out: Path | None,
     """Truncate relations window by window, and say what came out of each."""
 
     def work(frames: dict[str, Any]) -> list[Any]:
-        from penstock.spark.windowed import truncate_windows
+        from penstock.spark.static.windowed import truncate_windows
 
         done = truncate_windows(frames, **options)
         rows = done.windows.drop("kept").orderBy("start").collect()
@@ -206,11 +206,11 @@ def _windows(called: dict[str, Path], options: dict[str, Any], out: Path | None,
 
 
 def _on_spark(called: dict[str, Path], work: Callable[[dict[str, Any]], Any]) -> Any:
-    from penstock.spark.tables import check_file, read_frame
+    from penstock.spark.static.table_frames import check_file, read_frame
 
     for path in called.values():
         check_file(path)
-    from penstock.spark.session import quiet_session
+    from penstock.spark.session.session import quiet_session
 
     with Bar(2, "starting Spark") as bar:
         spark = quiet_session()
@@ -221,7 +221,7 @@ def _on_spark(called: dict[str, Path], work: Callable[[dict[str, Any]], Any]) ->
 
 def _write(relations: dict[str, Any], out: Path | None) -> None:
     if out is not None:
-        from penstock.spark.tables import write_frame
+        from penstock.spark.static.table_frames import write_frame
 
         for name, frame in relations.items():
             write_frame(frame, out / name)

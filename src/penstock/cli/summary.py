@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.output import number
 
 if TYPE_CHECKING:
-    from penstock.spark.recipe import Recipe
+    from penstock.pipeline.recipe import Recipe
 
 _COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
 
@@ -75,8 +75,8 @@ def _debt(recipe: Recipe, event: dict[str, Any]) -> list[str]:
 def _settled(archive: str, checkpoint: str | None) -> int:
     """The outputs that settlements have written so far."""
     from penstock.core.errors import PenstockError
-    from penstock.spark.ledger import find
-    from penstock.spark.marks import marks, query_of
+    from penstock.ledger.ledger import find
+    from penstock.ledger.marks import marks, query_of
 
     try:
         return sum(mark.rows or 0 for mark in marks(find(archive, query=None if checkpoint is None else query_of(checkpoint))))

@@ -83,7 +83,7 @@ def integer(text: str, option: str, *, least: int = -(1 << 60)) -> int:
 
 def moment(text: str, option: str, trace: Trace) -> int:
     """A time of a trace: a number of ticks; where the trace has timestamps, a date too (in UTC, where it names no zone)."""
-    from penstock.core.timing import moment as dated
+    from penstock.core.ticks import moment as dated
 
     found = dated(trace, text, option)
     return integer(found, option) if isinstance(found, str) else int(found)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError
-from penstock.core.links import link_values, shared_keys
+from penstock.core.link_columns import link_values, shared_keys
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.window import COUNTING, NEVER

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +19,8 @@ from numba.core import caching as untyped_caching
 from numba.core import config as untyped_config
 from numba.core.compiler_lock import global_compiler_lock
 
-from penstock.core.owned import own_folder, own_name
-from penstock.core.turn import is_taken, turn
+from penstock.core.compile_turn import is_taken, turn
+from penstock.core.owned_folder import own_folder, own_name
 
 types: Any = untyped_types
 config: Any = untyped_config
@@ -59,7 +60,7 @@ def say_if_cold(function: str) -> None:
             "Penstock compiles, which takes some minutes, and will do so again in the next process: no folder was found to which this "
             "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
-    elif folder is not None and not any(Path(folder).glob(f"*/{function}-*.nbi")):
+    elif folder is not None and not any(Path(folder).glob(f"**/{function}-*.nbi")):
         logger.warning("Penstock compiles for this machine, which takes some minutes. The code is kept, so that this happens once.")
 
 
@@ -102,7 +103,8 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
     """
 
     def __init__(self, function: Any, file: str) -> None:
-        self.line, self.folder = function.__code__.co_firstlineno, Path(config.CACHE_DIR, Path(file).parent.name)
+        self.line, self.version = function.__code__.co_firstlineno, Path(config.CACHE_DIR).name
+        self.folder = Path(config.CACHE_DIR, *function.__module__.split(".")[1:-1])
 
     def get_cache_path(self) -> str:
         """The folder of its package."""
@@ -110,7 +112,7 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
 
     def get_source_stamp(self) -> str:
         """The version of the sources, which the name of the folder has."""
-        return self.folder.parent.name
+        return self.version
 
     def get_disambiguator(self) -> str:
         """Two functions may have one name."""
@@ -148,9 +150,17 @@ def _cache_folder() -> str | None:
     """Where machine code is kept: a folder per version of the sources that compiled functions are made of; None: nowhere.
 
     Numba's files are pickles, so they are read only from a folder that nobody else can write to.
+    """
+    version = version_of(_sources())
+    found = (own_folder(home / f"kernels-{version}") for home in _homes())
+    return next((str(folder) for folder in found if folder is not None), None)
+
+
+def version_of(texts: dict[str, str]) -> str:
+    """The version of these sources, as far as compiled functions are made of them.
+
     Numba notices a change in the file of a function, but not in the files of the functions that it calls.
     """
-    texts = _sources()
     waiting = [name for name, text in texts.items() if "from penstock.core.compiled import" in text]
     reached: set[str] = set()
     while waiting:
@@ -161,15 +171,20 @@ def _cache_folder() -> str | None:
     digest = hashlib.sha256()
     for name in sorted(reached):
         digest.update(texts[name].encode())
-    found = (own_folder(home / f"kernels-{digest.hexdigest()[:16]}") for home in _homes())
-    return next((str(folder) for folder in found if folder is not None), None)
+    return digest.hexdigest()[:16]
 
 
 def _sources() -> dict[str, str]:
     """The texts of the package's modules by their names; the package may be a zip file."""
-    folders = [folder for folder in files("penstock").iterdir() if folder.is_dir()]
-    modules = [(folder.name, file) for folder in folders for file in folder.iterdir() if file.name.endswith(".py")]
-    return {f"{folder}/{file.name}": file.read_text(encoding="utf-8") for folder, file in modules}
+    return dict(_texts(files("penstock"), ""))
+
+
+def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
+    for file in folder.iterdir():
+        if file.name.endswith(".py"):
+            yield f"{path}{file.name}", file.read_text(encoding="utf-8")
+        elif file.is_dir() and file.name != "__pycache__":
+            yield from _texts(file, f"{path}{file.name}/")
 
 
 def _homes() -> Iterator[Path]:

@@ -4,8 +4,8 @@
 
 Every link must hold; streams without a link between them match freely (Golab 5.4, "joins on different attributes").
 
-In an array of values every link has a slot per column that it compares. A row has numbers in the slots of its own stream's links (links.py
-makes them: numbers as they are, anything else numbered so that equal values are equal); NaN is null and matches nothing.
+In an array of values every link has a slot per column that it compares. A row has numbers in the slots of its own stream's links
+(link_columns.py makes them: numbers as they are, anything else numbered so that equal values are equal); NaN is null and matches nothing.
 
     links      R.a = S.a    S.b < T.b          slots     0    1
     row of R   a = "x"                                   7.   nan

@@ -18,6 +18,7 @@ from penstock.core.tables import read_table, write_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 LIMIT = 1 << 60
 """Times, lifetimes and sizes stay below this, so that no sum of two leaves 64 bits."""

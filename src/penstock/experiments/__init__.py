@@ -1,1 +1,4 @@
-"""Experiments: what is measured, and how it is drawn. The only place that imports a plotting library."""
+"""Experiments: what is measured, and how it is drawn. The only place that imports a plotting library.
+
+Imports all rooms but the command line.
+"""

@@ -15,8 +15,8 @@ import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Trace
-from penstock.generate import generate
-from penstock.simulate import exact, simulate
+from penstock.generator.generate import generate
+from penstock.simulator.simulate import exact, simulate
 
 VARIANTS = {"ep-newest": ("ep", {"ep-drops": "newest"})}
 """Policies with switches: what they are called here."""

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 
-from penstock.core.engine import Keep
-from penstock.core.run import JoinRun
 from penstock.core.trace import Ints, Trace
-from penstock.generate import with_times
-from penstock.simulate import exact, simulate
-from penstock.spark.recipe import Recipe
+from penstock.engine.contract import Keep
+from penstock.engine.run import JoinRun
+from penstock.generator.generate import with_times
+from penstock.pipeline.recipe import Recipe
+from penstock.simulator.simulate import exact, simulate
 
 SAMPLE = Path(__file__).with_name("demo.toml")
 SOURCE = "shop"
@@ -129,13 +129,6 @@ def joined_times(recipe: Recipe) -> Ints:
     table = pyarrow.dataset.dataset(recipe.sink["path"], format="parquet").to_table(columns)
     times = [np.asarray(table[column].cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())) for column in columns]
     return np.maximum.reduce(times)
-
-
-def chart(found: Demo) -> Any:
-    """The picture: recall, memory and shedding over event time."""
-    from penstock.experiments.timeline import timeline
-
-    return timeline(found)
 
 
 def _played(run: JoinRun, name: str) -> Played:

@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
-from penstock.core.run import JoinRun
 from penstock.core.trace import Ints
+from penstock.engine.run import JoinRun
 
 MOST_POINTS = 2000
 """Points per line; a longer series is thinned, its peaks kept."""
@@ -53,9 +53,9 @@ def memory_over_time(
 ) -> alt.TopLevelMixin:
     """The tuples that each stream holds, stacked, with the budget as a line: one panel per run, one under the other.
 
-    >>> from penstock.core.engine import Keep
+    >>> from penstock.engine.contract import Keep
     >>> from penstock.core.trace import Trace
-    >>> from penstock.simulate import simulate
+    >>> from penstock.simulator.simulate import simulate
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> run = simulate(trace, window=4, memory=3, policy="fifo", keep=Keep(series=True))
     >>> len(memory_over_time([run]).to_dict()["vconcat"])

@@ -12,15 +12,16 @@ from functools import partial
 from time import process_time
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, open_engine
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
+from penstock.engine.contract import Keep
+from penstock.engine.opening import open_engine
 from penstock.multiway.exact import open_join
-from penstock.multiway.links import read_condition
+from penstock.multiway.linked_windows import arrange
 from penstock.multiway.machine import Machine
+from penstock.multiway.nested_loops import COMPARISONS, OUTPUTS, Terms
 from penstock.multiway.options import STRATEGIES, read_access, read_expire, read_orders
-from penstock.multiway.probe import COMPARISONS, OUTPUTS, Terms
-from penstock.multiway.windows import arrange
+from penstock.multiway.pair_checks import read_condition
 from penstock.multiway.workload import TABLE_5, in_ticks, random_arrivals
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, Totals, compiled_form, open_engine
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.generate import generate
+from penstock.engine.contract import Keep, Totals
+from penstock.engine.opening import compiled_form, open_engine
+from penstock.generator.generate import generate
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics
 
@@ -147,7 +148,7 @@ def warm_up(policies: Sequence[str], *, say: Say) -> None:
 def per_log(speed: Speed) -> float:
     """Steps per tuple over the binary logarithm of the memory: it may not rise with memory.
 
-    >>> from penstock.core.engine import Totals
+    >>> from penstock.engine.contract import Totals
     >>> per_log(Speed("prob", 1024, 10, 1.0, Totals(n_steps=200), None))
     2.0
     """

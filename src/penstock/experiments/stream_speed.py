@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from penstock.spark.bench import Timing
-    from penstock.spark.contenders import Job
+    from penstock.spark.bench.contenders import Job
+    from penstock.spark.bench.contest import Timing
 
 
 class Timed(Protocol):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
+from penstock.experiments.demo import Demo
 from penstock.experiments.figures import GREY, INK, PALE, POLICY_COLOURS, styled, thinned, time_axis
-
-if TYPE_CHECKING:
-    from penstock.experiments.demo import Demo
 
 _WIDTH = 860
 _RUSH = "#FBF0DC"  # behind bursts

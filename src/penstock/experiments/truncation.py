@@ -8,7 +8,7 @@ import altair as alt
 
 from penstock.experiments.figures import styled
 from penstock.static.histogram import Truncation
-from penstock.static.plan import Budget, check_method, estimate, make_plan
+from penstock.static.truncation import Budget, check_method, estimate, make_plan
 
 _COLOURS = {"optimal": "#0072B2", "adg": "#E69F00", "ndg": "#009E73", "ndg-independent": "#CC79A7"}
 _MOST_STEPS = 10**9  # of one point of a line

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import check_order
-from penstock.core.engine import Keep, read_keep
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
-from penstock.core.run import JoinRun
 from penstock.core.trace import Trace
 from penstock.core.window import NEVER
-from penstock.multiway.links import read_condition
+from penstock.engine.contract import Keep, read_keep
+from penstock.engine.run import JoinRun
+from penstock.multiway.linked_windows import Tuples, arrange, followers
 from penstock.multiway.machine import Machine, Progress
+from penstock.multiway.nested_loops import ON_VISIT, OUTPUTS, Terms
 from penstock.multiway.observe import observed_streams
 from penstock.multiway.order import order_joins
-from penstock.multiway.probe import ON_VISIT, OUTPUTS, Terms
-from penstock.multiway.windows import Tuples, arrange, followers
+from penstock.multiway.pair_checks import read_condition
 
 OPTIONS = {"predicate", "cross", "objective", "start", "switches", "keep", "progress"}
 """The arguments that this join takes; with others, the engine plays."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
-from penstock.multiway.links import Condition
-from penstock.multiway.plan import Plan, indexes, make_plan, needs_lists
-from penstock.multiway.probe import BATCH, LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, POSITION, Terms, play
-from penstock.multiway.windows import FRESH, Tuples, open_store
+from penstock.multiway.linked_windows import FRESH, Tuples, open_store
+from penstock.multiway.loops import Plan, indexes, make_plan, needs_lists
+from penstock.multiway.nested_loops import BATCH, LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, POSITION, Terms, play
+from penstock.multiway.pair_checks import Condition
 
 CHUNK = 50_000  # rows between two reports of progress
 ROOM = 1 << 16  # outputs kept in the compiled loops before they are moved
@@ -20,7 +20,7 @@ Progress = Callable[[int], object]
 
 
 class Machine:
-    """Plays tuples through nested loops; `counts` are those of probe.py. `movable`: the loops may change on the way."""
+    """Plays tuples through nested loops; `counts` are those of nested_loops.py. `movable`: the loops may change on the way."""
 
     def __init__(
         self,

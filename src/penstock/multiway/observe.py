@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from penstock.core.trace import Ints
 from penstock.core.window import Window
-from penstock.multiway.links import Condition
+from penstock.multiway.linked_windows import Tuples
+from penstock.multiway.pair_checks import Condition
 from penstock.multiway.stats import WindowStats
-from penstock.multiway.windows import Tuples
 
 _STILL = 1e-9  # tuples per tick of a stream that shows none
 _LONGEST = 1e9  # units of time in a trace

@@ -11,9 +11,9 @@ import numpy as np
 from penstock.core.errors import PenstockError, choose
 from penstock.core.window import in_microseconds, whole
 from penstock.multiway.drift import Reorder
-from penstock.multiway.links import Condition
-from penstock.multiway.plan import NESTED, first_in
-from penstock.multiway.probe import EAGER_EXPIRATION
+from penstock.multiway.loops import NESTED, first_in
+from penstock.multiway.nested_loops import EAGER_EXPIRATION
+from penstock.multiway.pair_checks import Condition
 
 MOST_BUCKETS = 10_000_000  # of a window: 300 MB
 

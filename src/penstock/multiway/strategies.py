@@ -20,22 +20,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.batch import check_order
-from penstock.core.engine import Keep, read_keep
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
-from penstock.core.run import JoinRun
-from penstock.core.timing import in_ticks
+from penstock.core.ticks import in_ticks
 from penstock.core.trace import Trace, check_trace
 from penstock.core.window import NEVER
-from penstock.multiway import probe
+from penstock.engine.contract import Keep, read_keep
+from penstock.engine.run import JoinRun
+from penstock.multiway import nested_loops as probe
 from penstock.multiway.drift import Reorder
 from penstock.multiway.join_plan import JoinPlan
-from penstock.multiway.links import read_condition
+from penstock.multiway.linked_windows import arrange, count_keys
 from penstock.multiway.machine import Machine, Progress
 from penstock.multiway.observe import in_units, observed_rates, observed_selectivities, observed_streams
 from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_reorder, read_tau
 from penstock.multiway.order import order_joins
-from penstock.multiway.windows import arrange, count_keys
+from penstock.multiway.pair_checks import read_condition
 
 OBSERVED = 2_000  # rows between two looks at rates and selectivities
 

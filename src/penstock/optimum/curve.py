@@ -16,7 +16,8 @@ from penstock.core.compiled import kernel
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
-from penstock.optimum.flow import Flow, new_flow, seat_tuples, solve_stays
+from penstock.optimum.flow import seat_tuples, solve_stays
+from penstock.optimum.flow_state import Flow, new_flow
 from penstock.optimum.instants import number_instants
 from penstock.optimum.push import push_excess
 from penstock.optimum.search import search_lack

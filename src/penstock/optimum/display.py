@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.engine import Keep
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
+from penstock.engine.contract import Keep
 from penstock.optimum.gains import values
 from penstock.optimum.replay import replay
 from penstock.optimum.schedule import instants

@@ -8,11 +8,12 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import Budget
-from penstock.core.engine import Keep, open_engine
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.value import COUNT, USER
+from penstock.engine.contract import Keep
+from penstock.engine.opening import open_engine
 from penstock.optimum.schedule import instants
 from penstock.policies.fifo import Fifo
 from penstock.statistics.base import Source

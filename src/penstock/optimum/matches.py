@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import match
+from penstock.engine.view import match
 from penstock.optimum.instants import Instants
 
 CELLS = 1 << 22  # of the match matrix of a block

@@ -13,13 +13,13 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import Budget
-from penstock.core.engine import Keep, Progress
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
-from penstock.core.run import JoinRun, record
-from penstock.core.timing import in_ticks
+from penstock.core.ticks import in_ticks
 from penstock.core.trace import Ints, Trace, check_trace
 from penstock.core.value import USER
+from penstock.engine.contract import Keep, Progress
+from penstock.engine.run import JoinRun, record
 from penstock.optimum import states
 from penstock.optimum.gains import Gains, count_outputs
 from penstock.optimum.replay import replay, schedule_of

@@ -7,14 +7,10 @@ phases: no part of the network is searched last every time (docs/decisions/0006)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.core.compiled import inlined, kernel
+from penstock.optimum.flow_state import Flow
 from penstock.optimum.search import BACK, FORTH
 from penstock.optimum.stays import Stays
-
-if TYPE_CHECKING:
-    from penstock.optimum.flow import Flow
 
 
 @kernel

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Keep, Progress
 from penstock.core.problem import Problem
-from penstock.core.run import JoinRun, record
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
+from penstock.engine.contract import Keep, Progress
+from penstock.engine.run import JoinRun, record
 from penstock.optimum.schedule import NEVER, last_instants
 from penstock.policies.opt import Opt
 from penstock.statistics.base import Source

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.core.compiled import inlined, kernel
+from penstock.optimum.flow_state import Flow
 from penstock.optimum.stays import Stays
-
-if TYPE_CHECKING:
-    from penstock.optimum.flow import Flow
 
 _FAR = 1 << 60
 FORTH, BACK = -1, -2  # arcs of the timeline, where tuples have numbers

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import match
+from penstock.engine.view import match
 from penstock.optimum.instants import Instants
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.core.view import match
+from penstock.engine.view import match
 from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.matches import partner_ranges
 

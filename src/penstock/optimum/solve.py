@@ -20,7 +20,8 @@ from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
-from penstock.optimum.flow import Flow, Progress, solve_stays
+from penstock.optimum.flow import Progress, solve_stays
+from penstock.optimum.flow_state import Flow
 from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.matches import find_matches, pair_values
 from penstock.optimum.scaling import FINE, Scale, whole_units

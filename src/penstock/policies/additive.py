@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import MATCHES, SCORE_PLUS_PRICE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -36,7 +36,7 @@ class Additive(Policy):
             importance = np.ones(len(batch)) if batch.importance is None else batch.importance
             return _fixed(problem, importance, batch.time - origin)
 
-        return Ranking(SCORE_PLUS_PRICE, MATCHES, column=column)
+        return Ranking(Kind.SCORE_PLUS_PRICE, Prices.MATCHES, column=column)
 
 
 def _fixed(problem: Problem, importance: Floats, age: Floats | np.ndarray) -> Floats:

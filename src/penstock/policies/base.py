@@ -10,7 +10,7 @@ A policy of your own needs `name` and `score` alone:
 
     penstock.simulate(trace, window=100, memory=50, policy=Freshest())
 
-It sees the candidates of an instant (`penstock.core.view.View`), among them what each has produced so far and, in `view.outputs`, the
+It sees the candidates of an instant (`penstock.engine.view.View`), among them what each has produced so far and, in `view.outputs`, the
 outputs just made; it may keep state in its own attributes or, per tuple, in `view.memo`. On Spark its attributes are kept in the
 checkpoint, as data: what is none (a model, a function) needs methods `snapshot` and `restore`.
 """
@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.trace import Floats, Ints
-from penstock.core.view import Bools, View
+from penstock.core.trace import Bools, Floats, Ints
+from penstock.engine.contract import Ranking
+from penstock.engine.view import View
 
 
 class Policy:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.ranking import FROM_IMPORTANCE, FROM_MATCHES, GAIN_LOSS, MATCHES
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -51,5 +51,5 @@ class Dgl(Policy):
         """Gains are charged per output; the loss is a common offset. A window that changes has no common offset."""
         if any(w.kind == "schedule" for w in problem.windows):
             return None
-        first = FROM_MATCHES if problem.switch("dgl-init") == "simpprob" else FROM_IMPORTANCE
-        return Ranking(GAIN_LOSS, MATCHES, first, ties=True)
+        first = FirstScore.MATCHES if problem.switch("dgl-init") == "simpprob" else FirstScore.IMPORTANCE
+        return Ranking(Kind.GAIN_LOSS, Prices.MATCHES, first, ties=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import FROM_IMPORTANCE, MATCHES, SCORE_TIMES_PRICE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -28,4 +28,4 @@ class DimpProb(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """Inside a class all share mn, so importance orders it; mn orders the classes."""
-        return Ranking(SCORE_TIMES_PRICE, MATCHES, FROM_IMPORTANCE, ties=True)
+        return Ranking(Kind.SCORE_TIMES_PRICE, Prices.MATCHES, FirstScore.IMPORTANCE, ties=True)

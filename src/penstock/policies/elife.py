@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.ranking import MATCHES, RATES, STAY
 from penstock.core.rounding import rounded
-from penstock.core.toll import MEMORY, PERIOD
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.compiled.slot_price import MEMORY, PERIOD
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -87,7 +87,7 @@ class Elife(Policy):
     def ranking(self, problem: Problem) -> Ranking | None:
         """The kinetic tournament of `life`, with the toll taken off every slope."""
         if problem.priced_by_key and problem.ages_in_order:
-            return Ranking(STAY, MATCHES if problem.stats == "window" else RATES)
+            return Ranking(Kind.STAY, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
         return None
 
     def snapshot(self) -> dict[str, Any]:

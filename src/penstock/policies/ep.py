@@ -12,13 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.errors import PenstockError
-from penstock.core.patterns import MOST_STREAMS
 from penstock.core.problem import Problem
-from penstock.core.ranking import PATTERNS, PRICE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.compiled.patterns import MOST_STREAMS
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Sparing
 
 MOST_BITS = 53
@@ -75,7 +75,7 @@ class Ep(Sparing):
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """A list of tuples by age for each stream and pattern."""
-        return Ranking(PRICE, PATTERNS, spares=True) if problem.n_streams <= MOST_STREAMS else None
+        return Ranking(Kind.PRICE, Prices.PATTERNS, spares=True) if problem.n_streams <= MOST_STREAMS else None
 
     def _arrive(self, view: View) -> None:
         """Note which streams hold the key of each arrival, its own and those of earlier rows included."""

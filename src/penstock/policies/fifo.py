@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import ARRIVAL
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -26,4 +26,4 @@ class Fifo(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """The chain of arrivals is its own ranking."""
-        return Ranking(ARRIVAL)
+        return Ranking(Kind.ARRIVAL)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import PRICE, TOTALS, TUPLES
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Sparing
 
 
@@ -51,4 +51,4 @@ class Frequency(Sparing):
         """The price of a class; random ties are drawn step by step."""
         if problem.switch("kwon-ties") == "random":
             return None
-        return Ranking(PRICE, TOTALS if problem.stats == "sketch" else TUPLES, spares=True)
+        return Ranking(Kind.PRICE, Prices.TOTALS if problem.stats == "sketch" else Prices.TUPLES, spares=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import DRAW
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind
+from penstock.engine.view import View
 from penstock.policies.base import Sparing
 
 
@@ -39,4 +39,4 @@ class KwonRandom(Sparing):
 
     def ranking(self, problem: Problem) -> Ranking:
         """Drawn from a dense list of slots, which arrivals enter after the shedding."""
-        return Ranking(DRAW, spares=True)
+        return Ranking(Kind.DRAW, spares=True)

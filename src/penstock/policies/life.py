@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import LIFE, MATCHES, RATES
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -31,7 +31,7 @@ class Life(Policy):
     def ranking(self, problem: Problem) -> Ranking | None:
         """A kinetic tournament of classes, where the earlier tuple of a class never outlives the later."""
         if problem.priced_by_key and problem.ages_in_order:
-            return Ranking(LIFE, MATCHES if problem.stats == "window" else RATES)
+            return Ranking(Kind.LIFE, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
         return None
 
 

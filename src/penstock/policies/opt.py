@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import SCORE
-from penstock.core.trace import Floats
-from penstock.core.view import Bools, View
+from penstock.core.trace import Bools, Floats
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -37,7 +37,7 @@ class Opt(Policy):
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """A fixed score."""
-        return None if self.strict else Ranking(SCORE, column=_price)
+        return None if self.strict else Ranking(Kind.SCORE, column=_price)
 
 
 def _price(batch: Batch, origin: int) -> Floats:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import OUTPUTS, PRICE
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.frequency import Frequency
 
 
@@ -49,7 +49,7 @@ class Output(Frequency):
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """The price of a class, shared by the classes of its key."""
-        return Ranking(PRICE, OUTPUTS, spares=True) if problem.switch("kwon-ties") == "oldest" else None
+        return Ranking(Kind.PRICE, Prices.OUTPUTS, spares=True) if problem.switch("kwon-ties") == "oldest" else None
 
     def _keep(self, keys: Ints) -> None:
         there = set(keys.tolist())

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import MATCHES, PRICE, RATES, SCORE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
 class Prob(Policy):
     """Score: p, the expected number (or value) of matching partner arrivals per tick.
 
-    >>> from penstock.simulate import simulate
+    >>> from penstock.simulator.simulate import simulate
     >>> from penstock.core.trace import Trace
     >>> trace = Trace.from_streams(R="abaa", S="baba")
     >>> simulate(trace, window=3, memory=2, policy="prob", stats="whole").n_output
@@ -35,9 +35,9 @@ class Prob(Policy):
     def ranking(self, problem: Problem) -> Ranking | None:
         """By class where p depends on stream and key alone; by row where it is fixed; else step by step."""
         if problem.priced_by_key:
-            return Ranking(PRICE, MATCHES if problem.stats == "window" else RATES)
+            return Ranking(Kind.PRICE, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
         if problem.stats in ("whole", "given"):
-            return Ranking(SCORE, column=_price)
+            return Ranking(Kind.SCORE, column=_price)
         return None
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import DRAW
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import Kind
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -32,4 +32,4 @@ class Rand(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """Drawn from a dense list of slots."""
-        return Ranking(DRAW, spares=problem.switch("rand-newcomer") == "safe")
+        return Ranking(Kind.DRAW, spares=problem.switch("rand-newcomer") == "safe")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import FROM_IMPORTANCE, SCORE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import FirstScore, Kind
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -24,4 +24,4 @@ class Simp(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """A fixed score."""
-        return Ranking(SCORE, first_score=FROM_IMPORTANCE)
+        return Ranking(Kind.SCORE, first_score=FirstScore.IMPORTANCE)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.engine import Ranking
 from penstock.core.problem import Problem
-from penstock.core.ranking import FROM_MATCHES, MATCHES, SCORE
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.contract import Ranking
+from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.view import View
 from penstock.policies.base import Policy
 
 
@@ -31,4 +31,4 @@ class SimpProb(Policy):
 
     def ranking(self, problem: Problem) -> Ranking:
         """A fixed score, from mn at arrival."""
-        return Ranking(SCORE, MATCHES, FROM_MATCHES, ties=True)
+        return Ranking(Kind.SCORE, Prices.MATCHES, FirstScore.MATCHES, ties=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import kernel, routine
-from penstock.core.trace import Ints
-from penstock.core.view import Bools
+from penstock.core.trace import Bools, Ints
 
 PLAIN, CUT = 0, 1
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-from penstock.static.plan import Budget, Plan, budget_of, make_plan
+from penstock.static.truncation import Budget, Plan, budget_of, make_plan
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import kernel, routine
-from penstock.core.trace import Floats, Ints
-from penstock.core.view import Bools
+from penstock.core.trace import Bools, Floats, Ints
 
 
 @kernel

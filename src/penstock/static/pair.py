@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.trace import Ints
-from penstock.core.view import Bools
+from penstock.core.trace import Bools, Ints
 from penstock.static.greedy import node_degree
 from penstock.static.grid import best_whole, fill, hopes, leave_one_out
 from penstock.static.limit import Estimate

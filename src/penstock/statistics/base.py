@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Bands
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.contract import Bands
+from penstock.engine.view import View
 
 
 class Source:
-    """A source of probabilities (`penstock.core.engine.Statistics`)."""
+    """A source of probabilities (`penstock.engine.contract.Statistics`)."""
 
     @property
     def n_bytes(self) -> int:

@@ -23,7 +23,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.view import View
 from penstock.statistics.decayed import FORGOTTEN, Decayed, find
 from penstock.statistics.sketch import PRIME, cell_of, least_of
 

@@ -19,7 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View, match
+from penstock.engine.view import View, match
 from penstock.statistics.base import Source
 
 _REACH = 8  # the exponent that the price of one arrival may reach before the origin moves

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Bands
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.value import AVG, COUNT, MAX, MIN, PRODUCT, SUM, Objective
-from penstock.core.view import match
+from penstock.engine.contract import Bands
+from penstock.engine.view import match
 from penstock.statistics.base import Source
 
 _MOST = 1e60  # a rate, so that products of several and of a life are numbers

@@ -15,7 +15,7 @@ from penstock.core.compiled import kernel, routine
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
-from penstock.core.view import View
+from penstock.engine.view import View
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import FORGOTTEN, Forward
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.engine import Policy
 from penstock.core.errors import PenstockError
-from penstock.core.links import on_key
+from penstock.core.link_columns import on_key
 from penstock.core.problem import Problem
-from penstock.core.ranking import RATES, TOTALS
 from penstock.core.trace import Trace
+from penstock.engine.contract import Policy
+from penstock.engine.ranking_codes import Prices
 from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
@@ -32,7 +32,7 @@ def open_running(problem: Problem, policy: Policy, room: int | None = None) -> S
     With `room`, decayed counts take at most so many bytes.
     """
     ranking = policy.ranking(problem)
-    if problem.stats == "window" or ranking is None or ranking.prices in (RATES, TOTALS):
+    if problem.stats == "window" or ranking is None or ranking.prices in (Prices.RATES, Prices.TOTALS):
         if ranking is None and problem.stats != "window" and problem.ageless:
             return Ageless(problem)
         if problem.stats == "decayed" and room is not None:

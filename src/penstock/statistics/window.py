@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.trace import Floats
-from penstock.core.view import View
+from penstock.engine.view import View
 from penstock.statistics.base import Source
 
 

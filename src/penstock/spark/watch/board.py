@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from penstock.spark.follow import cause
-from penstock.spark.progress import filled, joins_in
+from penstock.spark.observe.follow import cause
+from penstock.spark.observe.progress import filled, joins_in
 
 HOUR = 3600.0  # seconds that are kept
 SLOT = 5.0  # seconds that share a point

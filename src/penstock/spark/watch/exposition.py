@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.spark.metrics import OF_BATCH, OF_STATE
+from penstock.spark.observe.metrics import OF_BATCH, OF_STATE
 from penstock.spark.watch.board import Board, Join, Query
 
 _TOTAL, _MEMORY = "total_", "memory_"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
-from penstock.spark.listener import follow_session, leave_session
+from penstock.spark.observe.listener import follow_session, leave_session
 from penstock.spark.watch.board import Board
 from penstock.spark.watch.server import Application, listen
 

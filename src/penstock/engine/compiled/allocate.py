@@ -1,0 +1,148 @@
+"""The arrays of an engine: how large each must be for a policy, and all of them in one block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.problem import Problem
+from penstock.core.window import NEVER
+from penstock.engine.compiled.patterns import FEW_STREAMS
+from penstock.engine.compiled.sort_key import LAST
+from penstock.engine.compiled.state import ARRAYS, Memory, attach
+from penstock.engine.compiled.tournament import PATIENCE
+from penstock.engine.compiled.tree import BLOCK, shape
+from penstock.engine.contract import Bands, Ranking
+from penstock.engine.ranking_codes import Kind, Prices
+
+_LINE = 64  # bytes of a cache line
+
+
+def allocate(
+    problem: Problem, ranking: Ranking, bands: Bands | None, *, slots: int, groups: int, fresh: int = 64, straggling: bool = False
+) -> tuple[dict[str, Any], Memory]:
+    """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
+    n, kind = problem.n_streams, ranking.kind
+    levels = 2 if kind == Kind.GAIN_LOSS else 1
+    tree = _trees(problem, ranking)
+    if straggling and ranking.prices != Prices.PATTERNS:
+        bands = None  # late tuples would have far to go
+    leaves, inner = shape(groups if bands is None else len(bands.price))
+    nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
+    kinetic = kind in (Kind.LIFE, Kind.STAY)
+    planes = max(tree) + 1 if kinetic else levels
+    ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
+    entries = planes * leaves + levels * nodes
+    sizes = {
+        "lanes": n,
+        "tolls": problem.budget.caps.shape[1],
+        "pools": problem.budget.caps.shape[1],
+        "slots": slots,
+        "ranks": slots if kind >= Kind.SCORE or not problem.steady else 1,
+        "marks": slots if kind in (Kind.ARRIVAL, Kind.DRAW) else 1,
+        "weights": slots if problem.budget.in_bytes else 1,
+        "places": slots if straggling else 1,
+        "stragglers": slots if straggling else 1,
+        "draws": slots * n if kind == Kind.DRAW else 1,
+        "groups": groups,
+        "bands": 1 if bands is None else len(bands.price),
+        "ladder": 1 if bands is None else slots,
+        "floors": groups if kind == Kind.GAIN_LOSS else 1,
+        "table": 1 << max(4, (groups * 3 // 2).bit_length()),
+        "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) else 1,
+        "holders": entries if ranked else 1,
+        "keys": entries if ranked and not kinetic else 1,
+        "worths": entries if kinetic else 1,
+        "moments": entries if kinetic else 1,
+        "owns": nodes if kinetic else 1,
+        "dues": nodes if kinetic else 1,
+        "stack": 128,
+        "fresh": fresh,
+        "arrived": fresh if ranking.prices == Prices.PATTERNS else 1,
+        "waiting": 4 * PATIENCE * n,
+    }
+    arrays = in_one_block(sizes)
+    for name in ("table", "floors", "holders"):
+        arrays[name][:] = -1
+    for name in ("owns", "dues", "moments"):
+        arrays[name][:] = NEVER
+    arrays["keys"][:] = LAST
+    arrays["worths"][:] = np.inf
+    arrays["slots"]["after"] = np.arange(1, slots + 1)
+    arrays["groups"]["head"] = np.arange(1, groups + 1)
+    for name in ("tail", "top", "kin"):
+        arrays["groups"][name] = -1
+    lanes = arrays["lanes"]
+    lanes["seen"] = lanes["ceiling"] = -NEVER
+    lanes["oldest"] = lanes["newest"] = -1
+    lanes["length"] = [w.length for w in problem.windows]
+    lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
+    lanes["lateness"] = problem.lateness
+    lanes["pool"] = problem.budget.pool
+    lanes["tree"] = tree
+    lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
+    tolls = arrays["tolls"]
+    tolls["used"] = np.inf
+    tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
+    for which in range(len(tolls)):
+        tolls["leader"][which] = problem.leader(which)
+    if bands is not None:
+        arrays["bands"]["price"], arrays["bands"]["stream"] = bands.price, bands.stream
+        arrays["bands"]["head"] = arrays["bands"]["tail"] = -1
+    memory = attach(arrays)
+    memory.banded, memory.ranked = bands is not None, ranked
+    memory.now = -NEVER
+    memory.levels, memory.planes, memory.trees, memory.leaves, memory.inner = levels, planes, max(tree) + 1, leaves, inner
+    memory.straggling = straggling
+    memory.streams, memory.kind, memory.prices = n, kind, ranking.prices
+    memory.first_score, memory.tied = ranking.first_score, ranking.ties
+    memory.objective = 0 if problem.steady else problem.objective.code
+    memory.inplace = problem.model == "inplace"
+    memory.by_stream = problem.clock == "streams"
+    memory.less = problem.switch("life-remaining") == "less-one"
+    memory.newcomer_safe = ranking.spares
+    memory.spared = NEVER
+    memory.full = (1 << n) - 1 if n < 63 else 0
+    memory.patterns = 1 << (n - 1) if ranking.prices == Prices.PATTERNS else 1
+    if ranking.prices == Prices.PATTERNS:
+        memory.pattern_first = problem.switch("ep-ties") == "smallest-pattern"
+        memory.youngest = problem.switch("ep-drops") == "newest"
+    memory.mn_of_memory = ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory"
+    memory.weighted = problem.budget.in_bytes
+    memory.alpha = np.nan if problem.alpha is None else problem.alpha
+    memory.beta = np.nan if problem.beta is None else problem.beta
+    memory.match_weight = problem.weights[1]
+    memory.value_of_one = problem.objective.of([1.0] * n)
+    memory.start = problem.start
+    return arrays, memory
+
+
+def pattern_bands(streams: int) -> Bands:
+    """New tables of existence patterns: a band per stream and pattern. What has met all its partners is worth less than nothing."""
+    price = np.zeros((streams, 1 << (streams - 1)))
+    price[:, -1] = -1.0
+    stream = np.repeat(np.arange(streams), price.shape[1])
+    return Bands(np.empty((0, streams), np.int64), price.reshape(-1), stream)
+
+
+def _trees(problem: Problem, ranking: Ranking) -> list[int]:
+    """The tournament of each stream: one per pool, unless its streams lose at different rates or count time differently."""
+    found: dict[tuple[int, float, int], int] = {}
+    out = []
+    for stream, window in enumerate(problem.windows):
+        loses = float(window.length) if ranking.kind == Kind.GAIN_LOSS and problem.beta is None else 0.0
+        clock = stream if ranking.kind in (Kind.LIFE, Kind.STAY) and window.kind == "rows" else -1
+        out.append(found.setdefault((int(problem.budget.pool[stream]), loses, clock), len(found)))
+    return out
+
+
+def in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
+    """Arrays of zeros, each at the start of a cache line, in one block: large enough for large pages where the machine has them."""
+    begins, end = {}, 0
+    for name, dtype in ARRAYS.items():
+        begins[name] = end
+        end += -(-sizes[name] * np.dtype(dtype).itemsize // _LINE) * _LINE
+    block = np.zeros(end + _LINE, dtype=np.uint8)
+    start = -block.ctypes.data % _LINE
+    return {name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()}

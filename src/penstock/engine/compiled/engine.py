@@ -1,0 +1,361 @@
+"""The compiled engine: arrays around the loop of play.py, their growth, and snapshots."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch, check_order
+from penstock.core.budget import OVERHEAD
+from penstock.core.compiled import kernel, say_if_cold
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.rounding import aged
+from penstock.core.trace import Ints
+from penstock.core.window import DEAD, NEVER, expiries
+from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
+from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
+from penstock.engine.compiled.memory import live_slots
+from penstock.engine.compiled.play import dismiss, expire, play, trim
+from penstock.engine.compiled.portable import as_columns, from_columns, is_sound
+from penstock.engine.compiled.state import RECORD, attach
+from penstock.engine.compiled.tournament import rebuild
+from penstock.engine.contract import PIECE, TUPLE, Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
+from penstock.engine.ranking_codes import Prices
+
+_FEW = 1024  # bands
+_SMALL = 1 << 16  # slots or classes
+_LOG = 1 << 20  # rows for which logs have room from the start
+_CHUNK = 1 << 18  # rows between two calls of the progress function
+
+
+class FastEngine:
+    """Plays batches with compiled code; see `penstock.engine.contract`."""
+
+    def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
+        say_if_cold("play.play")
+        self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
+        self.bands = self._find_bands()
+        self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64)
+        self.origin: int | None = None
+        seeds = np.random.SeedSequence(problem.seed).generate_state(2)
+        self.memory.random1 = 1 + int(seeds[0]) % 2147483561
+        self.memory.random2 = 1 + int(seeds[1]) % 2147483397
+
+    def _find_bands(self) -> Bands | None:
+        """The bands: those of `ep`, or where prices never change and there are few of them."""
+        if self.ranking.prices == Prices.PATTERNS:
+            return pattern_bands(self.problem.n_streams)
+        if self.ranking.prices != Prices.RATES:
+            return None
+        found = self.statistics.bands()
+        return found if found is not None and len(found.price) <= max(_FEW, self.problem.budget.most // 4) else None
+
+    @property
+    def totals(self) -> Totals:
+        """The counts so far."""
+        at = self.memory
+        counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late")}
+        rest = {
+            "peak_memory": int(at.peak),
+            "retained": int(at.live),
+            "used": int(self.arrays["pools"].sum()),
+            "instant": int(at.instant),
+            "next_row": int(at.next_row),
+            "n_steps": int(at.steps),
+            "n_gains": int(at.gains),
+            "n_attempts": int(at.attempts),
+        }
+        return Totals(**counts, **rest, value=float(at.value))
+
+    @property
+    def seen(self) -> Ints:
+        """The largest time of each stream."""
+        return self.arrays["lanes"]["seen"].copy()
+
+    @property
+    def held(self) -> Ints:
+        """The tuples in memory, by stream."""
+        return self.arrays["lanes"]["held"].copy()
+
+    @property
+    def structure_bytes(self) -> int:
+        """What the engine's own arrays take beside the tuples' numbers: time, row, expiry, stream, key, importance, size."""
+        arrays = self.arrays
+        own = len(arrays["slots"]) * 25 + len(arrays["groups"]) * 8
+        own += sum(len(arrays[name]) * 8 for name in ("ranks", "weights") if len(arrays[name]) > 1)
+        return sum(array.nbytes for array in arrays.values()) - own
+
+    @property
+    def n_bytes(self) -> int:
+        """What all arrays take."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def keys(self) -> Ints:
+        """The keys of the tuples in memory, each at least once."""
+        groups = self.arrays["groups"]
+        return groups["key"][groups["members"] > 0]
+
+    def number_from(self, row: int) -> None:
+        """Give rows numbers from this one on."""
+        self.memory.next_row = row
+
+    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+        """Play the next rows."""
+        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
+
+    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+        """Play the next rows, piece by piece."""
+        columns = self._columns(batch)
+        n, budget = self.problem.n_streams, self.problem.budget
+        logs, times, caps = self._open_logs(len(batch), most), _plain(budget.times), _plain(budget.caps)
+        scratch = np.empty((n + 2, 0), dtype=np.int64)
+        position, stop, size = 0, 0, len(batch)
+        while position < size:
+            if logs.pause[ARRIVAL_AT] < 0:
+                if position >= stop:
+                    columns, stop = self._price(batch, columns, position)
+                width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
+                scratch = np.empty((n + 2, width), dtype=np.int64)
+            target = min(stop, position + _CHUNK) if progress else stop
+            reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
+            if logs.pause[ARRIVAL_AT] >= 0:
+                yield _handed_out(logs)
+                logs = _with_room(logs)
+            elif reached < target:
+                self._make_room(_instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
+                logs = _with_room(logs)
+            if progress:
+                progress(reached - position)
+            position = reached
+        self.memory.next_row += size
+        yield _handed_out(logs)
+
+    def advance(self, seen: Ints) -> Ints:
+        """Take note of how far the streams have come elsewhere."""
+        lanes = self.arrays["lanes"]
+        lanes["seen"] = np.maximum(lanes["seen"], seen)
+        self.memory.now = max(int(self.memory.now), int(lanes["seen"].max()))
+        log = np.empty((int(self.memory.live), 2), dtype=np.int64)
+        return log[: expire(self.memory, int(self.memory.instant), log, 0, True), 0]
+
+    def trim(self) -> Ints:
+        """Shed down to the budget."""
+        log = np.empty((int(self.memory.live), 2), dtype=np.int64)
+        return log[: trim(self.memory, self.problem.budget.caps[int(self.memory.budget_step)], log), 0]
+
+    def dismiss(self, rows: Ints) -> None:
+        """Let go of these rows, as if they had never come; they are counted nowhere."""
+        live = live_slots(self.memory)
+        dismiss(self.memory, live[np.isin(self.arrays["slots"]["row"][live], rows)])
+
+    def retained(self) -> Ints:
+        """The rows in memory."""
+        return np.sort(self.arrays["slots"]["row"][live_slots(self.memory)])
+
+    def tuples(self) -> dict[str, Any]:
+        """The tuples in memory as columns."""
+        state = as_columns(self.memory, self.arrays)
+        return {name: state.get(name, np.ones(len(state["row"]))) for name in TUPLE}
+
+    def adopt(self, other: Engine) -> None:
+        """Begin with the tuples of another engine; what happened before counts nowhere."""
+        tuples, seen, totals = other.tuples(), other.seen, other.totals
+        stream, expiry = tuples["stream"], tuples["expiry"]
+        ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
+        state = as_columns(self.memory, self.arrays)
+        none = np.zeros(len(stream))
+        state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
+        if "band" in state:
+            state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
+        state["lane.seen"] = seen
+        state["lane.ceiling"] = np.array([expiry[stream == number].max(initial=-NEVER) for number in range(len(seen))])
+        state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
+        size = max(64, len(stream))
+        self.arrays, self.memory = from_columns(
+            self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered
+        )
+
+    def snapshot(self) -> bytes:
+        """The state between two batches."""
+        file = io.BytesIO()
+        state = {f"memory.{name}": array for name, array in as_columns(self.memory, self.arrays).items()}
+        state |= {f"statistics.{name}": np.asarray(array) for name, array in self.statistics.snapshot().items()}
+        state["origin"] = np.array([NEVER if self.origin is None else self.origin])
+        np.savez(file, **state)
+        return file.getvalue()
+
+    def restore(self, state: bytes, *, trust: bool = False) -> None:
+        """Go on from a snapshot, which is data whether trusted or not."""
+        try:
+            with np.load(io.BytesIO(state), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (EOFError, ValueError, OSError, zipfile.BadZipFile):
+            raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes that are none") from None
+        self.statistics.restore(_part(arrays, "statistics."))
+        origin = int(arrays["origin"][0])
+        self.origin = None if origin == NEVER else origin
+        part = _part(arrays, "memory.")
+        if not is_sound(part, self.problem.n_streams, len(self.problem.budget.caps), 0 if self.bands is None else len(self.bands.price)):
+            raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes with numbers that cannot be in one")
+        live = max(64, len(part["time"]))
+        straggling = bool(part["straggling"])
+        self.arrays, self.memory = from_columns(
+            self.problem, self.ranking, self.bands, part, slots=live, groups=live, straggling=straggling
+        )
+
+    def freeze(self) -> dict[str, Any]:
+        """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
+        record = {name: self.memory[name] for name in RECORD}
+        return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.snapshot()}
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on from what `freeze` gave."""
+        self.arrays = in_one_block({name: len(array) for name, array in state["arrays"].items()})
+        for name, array in state["arrays"].items():
+            self.arrays[name][:] = array
+        self.memory = attach(self.arrays)
+        for name, value in state["record"].items():
+            self.memory[name] = value
+        self.origin = state["origin"]
+        self.statistics.restore(state["statistics"])
+
+    def _open_logs(self, rows: int, most: int) -> Logs:
+        n, keep = self.problem.n_streams, self.keep
+        length = max(256, min(rows, _LOG) + int(self.memory.live))  # what is not written to takes no memory
+        kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, n + 1)}
+        logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
+        outputs = np.empty((most, n + 1 if keep.outputs else 0), dtype=np.int64)
+        return Logs(outputs, **logs, lengths=np.zeros(5, np.int64), needed=np.zeros(5, np.int64), pause=np.array([-1, 0, 0]))
+
+    def _columns(self, batch: Batch) -> Columns:
+        problem, ranking = self.problem, self.ranking
+        if self.origin is None and len(batch):
+            self.origin = int(batch.time[0])
+            self.memory.dawn = self.origin
+        check_order(problem, batch.time, int(self.memory.now))
+        expiry = expiries(
+            problem.windows, batch.stream, batch.time, batch.lifetime, self.arrays["lanes"]["arrivals"],
+            instantly=problem.switch("varying-window") == "instant",
+        )  # fmt: skip
+        if not self.memory.straggling and not _rises(expiry, batch.stream, self.arrays["lanes"]["ceiling"]):
+            self._make_room(0, straggling=True)
+        row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
+        nobody = (batch.key < 0) | (expiry == DEAD)
+        one = np.ones(1)
+        column = ranking.column
+        found = Columns(
+            stream=np.asarray(batch.stream, dtype=np.int64),
+            time=np.asarray(batch.time, dtype=np.int64),
+            key=np.where(nobody, -1 - row, batch.key) if nobody.any() else batch.key,
+            expiry=expiry,
+            importance=np.ones(len(batch)) if batch.importance is None else batch.importance,
+            score=one if column is None else column(batch, self.origin or 0),
+            weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
+            rates=np.empty((1, problem.n_streams)),
+            band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
+        )
+        return Columns(*map(_plain, found))
+
+    def _price(self, batch: Batch, columns: Columns, begin: int) -> tuple[Columns, int]:
+        """Fill in the rates from row `begin` on; the columns with them, and where they end."""
+        if self.ranking.prices not in (Prices.RATES, Prices.TOTALS) or self.memory.banded:
+            return columns, len(batch)
+        steps = self.statistics.age(batch, begin)
+        if steps:
+            groups, tolls = self.arrays["groups"], self.arrays["tolls"]
+            if self.ranking.prices == Prices.TOTALS:
+                groups["price"] = self.statistics.totals(groups["key"])
+            else:
+                groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
+            tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
+            rebuild(self.memory)
+        rates, stop = self.statistics.rates(batch, begin)
+        self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
+        if begin == 0 and stop == len(batch):
+            return columns._replace(rates=_plain(rates)), stop
+        if len(columns.rates) < len(batch):
+            columns = columns._replace(rates=np.empty((len(batch), self.problem.n_streams)))
+        columns.rates[begin:stop] = rates
+        return columns, stop
+
+    def _make_room(self, arrivals: int, *, straggling: bool) -> None:
+        """Move into larger arrays: by half or a quarter, but not beyond what the budget can ever need."""
+        memory, arrays, budget = self.memory, self.arrays, self.problem.budget
+        sizes = {"slots": len(arrays["slots"]), "groups": len(arrays["groups"]), "fresh": len(arrays["fresh"])}
+        old = dict(sizes)
+        needed = int(memory.live) + arrivals
+        if sizes["slots"] < needed:
+            limit = needed * 5 // 4 if budget.in_bytes else budget.most + arrivals
+            sizes["slots"] = max(needed, min(_grown(sizes["slots"]), limit))
+        needed = int(memory.live_groups) + arrivals
+        if sizes["groups"] < needed:
+            sizes["groups"] = max(needed, min(_grown(sizes["groups"]), max(sizes["slots"], sizes["groups"])))
+        sizes["fresh"] = max(sizes["fresh"], arrivals)
+        if sizes != old or straggling != bool(memory.straggling):
+            state = as_columns(memory, arrays)
+            self.arrays, self.memory = {}, None  # the old arrays need not be there beside the new ones
+            del memory, arrays
+            self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling)
+
+
+def _grown(size: int) -> int:
+    """The next size of an array: large ones grow by less, since what is not used is memory too."""
+    return 2 * size if size < _SMALL else size * 5 // 4
+
+
+def _plain(array: Any) -> Any:
+    """An array of the kind that the loop is compiled for. One that may not be written, as Arrow lends them, would be another."""
+    return np.require(array, requirements=("C", "W"))
+
+
+def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
+    """Whether expiries never fall along the rows of each stream, from these ceilings on."""
+    return _climb(_plain(expiry), _plain(stream.astype(np.int64, copy=False)), ceilings.copy())
+
+
+@kernel
+def _climb(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
+    for row in range(len(expiry)):
+        if expiry[row] < ceilings[stream[row]]:
+            return False
+        ceilings[stream[row]] = expiry[row]
+    return True
+
+
+def _handed_out(logs: Logs) -> Played:
+    """What is in the logs, which are empty then."""
+    kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
+    logs.lengths[:] = 0
+    (sheds, shed_at), (expired, expired_at) = ((log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in kept[1:3])
+    return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at)
+
+
+def _with_room(logs: Logs) -> Logs:
+    """The logs, those that are too short doubled."""
+    longer = logs._asdict()
+    for name, needed in zip(Logs._fields[:5], logs.needed, strict=True):
+        log = longer[name]
+        if log.shape[1] and len(log) < needed:
+            longer[name] = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)
+            longer[name][: len(log)] = log
+    return Logs(**longer)
+
+
+def _instant_size(time: Ints, begin: int) -> int:
+    """How many rows the instant that begins at row `begin` has."""
+    end, span = begin + 1, 64
+    while end < len(time) and time[end] == time[begin]:
+        same = time[end : end + span] == time[begin]
+        end += len(same) if same.all() else int(same.argmin())
+        span *= 2
+    return end - begin
+
+
+def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

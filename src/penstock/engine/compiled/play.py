@@ -1,0 +1,386 @@
+"""The compiled loop: one instant after another (design 2).
+
+    buffered    expire   join   score   shed
+    inplace     expire          score   shed   join
+
+State lives in `Memory`; a batch is a handful of columns. The loop stops early when a structure must grow, before it touches the
+instant that needs the room, and is called again. Where the log of outputs is full it pauses in the middle of an instant's join
+(`Logs.pause`): between two arrivals of two streams, whose matches are never more than the memory holds; for more streams, and in place,
+between two outputs. It goes on exactly there when it is called again with the same logs and scratch.
+"""
+
+from __future__ import annotations
+
+from penstock.core.compiled import kernel
+from penstock.core.trace import Ints
+from penstock.core.window import NEVER
+from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
+from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
+from penstock.engine.compiled.heaps import make_heap
+from penstock.engine.compiled.kinetic import refresh
+from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
+from penstock.engine.compiled.memory import bit_of, claim_class, find_ring, holders_of, horizon_of, in_ring, link, next_expired, unlink
+from penstock.engine.compiled.moves import enter, forget, leave, victim
+from penstock.engine.compiled.patterns import note_arrival
+from penstock.engine.compiled.probe import count_whole, gather, walk_combinations, walk_pairs
+from penstock.engine.compiled.ranking import (
+    ARRIVAL,
+    FROM_COLUMN,
+    FROM_IMPORTANCE,
+    GAIN_LOSS,
+    OUTPUTS,
+    PATTERNS,
+    PRICE,
+    RATES,
+    SCORE,
+    STAY,
+    TUPLES,
+    has_rates,
+    is_counted,
+    is_kinetic,
+)
+from penstock.engine.compiled.slot_price import observe, use_toll
+from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
+from penstock.engine.compiled.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
+from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
+
+
+@kernel
+def play(
+    memory: Memory,
+    budget_times: Ints,
+    budget_caps: Ints,
+    batch: Columns,
+    begin: int,
+    until: int,
+    logs: Logs,
+    scratch: Ints,
+) -> int:
+    """Play instants from row `begin` until one begins at or after row `until`, needs more room, or pauses; where it stopped."""
+    outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
+    lengths, needed, pause = logs.lengths, logs.needed, logs.pause
+    keep_outputs, keep_sheds = outputs.shape[1] > 0, sheds.shape[1] > 0
+    keep_expired, keep_retained, keep_series = expired.shape[1] > 0, retained.shape[1] > 0, series.shape[1] > 0
+    streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
+    total_rows = len(batch.time)
+    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
+    base_row = memory.next_row
+    position = begin
+    while position < until:
+        time = batch.time[position]
+        end = position + 1
+        while end < total_rows and batch.time[end] == time:
+            end += 1
+        size = end - position
+        first_row = base_row + position
+        paused = pause[ARRIVAL_AT] >= 0
+        if not paused:
+            if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
+                break
+            for log in range(1, len(lengths)):
+                needed[log] = lengths[log] + memory.live + size
+            if (
+                (keep_sheds and len(sheds) < needed[1])
+                or (keep_expired and len(expired) < needed[2])
+                or (keep_retained and len(retained) < needed[3])
+                or (keep_series and len(series) < needed[4])
+            ):
+                break
+            memory.first_row = first_row
+            memory.spared = first_row if memory.newcomer_safe else NEVER
+
+            # 1 expire
+            memory.instant += 1
+            memory.n_input += size
+            memory.now = max(memory.now, time)
+            for at in range(position, end):
+                stream = batch.stream[at]
+                lanes(memory)[stream].arrivals += 1
+                lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
+            lengths[2] = expire(memory, memory.instant - 1, expired, lengths[2], keep_expired)
+            keep_time(memory)
+            step = memory.budget_step
+            while step + 1 < len(budget_times) and budget_times[step + 1] <= memory.now:
+                step += 1
+            memory.budget_step = step
+            hold_where_needed(memory, batch, position, end, budget_caps, step)
+            if kind == STAY:
+                for which in range(budget_caps.shape[1]):
+                    if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
+                        use_toll(memory, which)
+            if memory.judged and is_kinetic(memory):
+                for tree in range(memory.trees):
+                    refresh(memory, tree)
+            if memory.mn_of_memory == 1:
+                for at in range(position, end):
+                    spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
+                count_matches(memory)
+        now, horizon, step = memory.now, horizon_of(memory), memory.budget_step
+        door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
+
+        if not paused or not inplace:
+            # 2 join, and link the arrivals
+            in_order = time == now and horizon == now
+            for at in range(max(position, pause[ARRIVAL_AT]), end):
+                stream = batch.stream[at]
+                ring = find_ring(memory, batch.key[at])
+                bits = holders_of(memory, ring) | bit_of(memory, stream)
+                joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
+                halfway = pause[HALFWAY] == 1
+                away = halfway and fresh(memory)[at - position] == -1
+                if not halfway:
+                    if keep_outputs and joins and streams == 2:
+                        needed[0] = groups(memory)[in_ring(memory, ring, 1 - stream)].members
+                        if lengths[0] + needed[0] > len(outputs):
+                            pause[ARRIVAL_AT] = at
+                            return position
+                    if memory.prices == PATTERNS:
+                        note_arrival(memory, at - position, stream, bits)
+                    which = lanes(memory)[stream].pool
+                    if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+                        if memory.banded or in_ring(memory, ring, stream) < 0:
+                            low = lowest(memory, 0, which)
+                            away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
+                if joins:
+                    made = pause[MADE_BEFORE] if halfway else memory.made
+                    memory.attempts += not halfway
+                    if in_order and not keep_outputs and memory.objective == 0:
+                        count_whole(memory, ring, stream, base_row + at, now)
+                    elif streams == 2:
+                        importance = batch.importance[at] if memory.objective > 0 else 1.0
+                        lengths[0] = walk_pairs(
+                            memory,
+                            ring,
+                            stream,
+                            time,
+                            base_row + at,
+                            batch.expiry[at],
+                            importance,
+                            outputs,
+                            lengths[0],
+                            keep_outputs,
+                        )
+                    else:
+                        if not halfway:
+                            gather(memory, ring, stream, base_row + at, picks, picked)
+                        lengths[0] = walk_combinations(
+                            memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
+                            outputs, lengths[0], keep_outputs, pause,
+                        )  # fmt: skip
+                        if pause[HALFWAY] == 1:
+                            pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
+                            fresh(memory)[at - position] = -1 if away else 0
+                            return position
+                    if memory.prices == OUTPUTS and memory.made > made:
+                        raise_yield(memory, ring, memory.made - made)
+                if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+                    memory.n_late += 1
+                if away:
+                    fresh(memory)[at - position] = -1
+                    continue
+                group = claim_class(memory, ring, stream, batch.key[at])
+                if time < now and kind >= SCORE:
+                    make_heap(memory, group)
+                if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
+                    groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
+                slot = link(memory, group, time, base_row + at, batch.expiry[at])
+                fresh(memory)[at - position] = slot
+                if memory.prices == PATTERNS:
+                    ladder(memory)[slot].band = arrived(memory)[at - position]
+                if memory.objective > 0 or kind >= SCORE:
+                    ranks(memory)[slot].importance = batch.importance[at]
+                if is_counted(memory):
+                    spoil_partners(memory, group)
+                    if memory.mn_of_memory == 0:
+                        spoil(memory, group)
+            pause[ARRIVAL_AT] = -1
+
+            # 3 score
+            memory.patient = size <= PATIENCE and not memory.banded and not memory.newcomer_safe
+            if is_counted(memory) and memory.mn_of_memory == 0:
+                count_matches(memory)
+            if kind == GAIN_LOSS:
+                memory.patient = 0
+                gain_and_lose(memory, batch, position, end, first_row)
+                memory.patient = size <= PATIENCE
+            for at in range(position, end):
+                slot = fresh(memory)[at - position]
+                stream = batch.stream[at]
+                if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+                    group = slots(memory)[slot].group
+                    unlink(memory, slot)
+                    if PRICE <= kind < SCORE and not memory.banded:
+                        promote(memory, 0, group)
+                    forget(memory, group)
+                    fresh(memory)[at - position] = -2
+                    memory.n_expired += 1
+                    if keep_expired:
+                        expired[lengths[2], 0] = base_row + at
+                        expired[lengths[2], 1] = memory.instant
+                        lengths[2] += 1
+            for at in range(position, end):
+                slot = fresh(memory)[at - position]
+                if slot < 0:
+                    ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
+                    if ring >= 0:
+                        set_rates(memory, ring, batch.rates[at])
+                    continue
+                stream = batch.stream[at]
+                group = slots(memory)[slot].group
+                if memory.banded:
+                    if memory.prices == RATES:
+                        ladder(memory)[slot].band = batch.band[at]
+                elif has_rates(memory):
+                    set_rates(memory, group, batch.rates[at])
+                if kind == ARRIVAL:
+                    marks(memory)[slot] = memory.instant
+                elif kind >= SCORE:
+                    score = batch.importance[at]
+                    if memory.first_score == FROM_COLUMN:
+                        score = batch.score[at]
+                    elif memory.first_score != FROM_IMPORTANCE:
+                        score *= groups(memory)[group].price
+                    if kind == GAIN_LOSS:
+                        place_by_score(memory, slot, score, lanes(memory)[stream].offset)
+                    else:
+                        ranks(memory)[slot].score = score
+                if memory.weighted:
+                    weights(memory)[slot] = batch.weight[at]
+                pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
+                if not memory.newcomer_safe:
+                    enter(memory, slot)
+            # 4 shed
+            for which in range(budget_caps.shape[1]):
+                before = memory.n_shed
+                sparing = memory.newcomer_safe == 1
+                memory.spared = first_row if sparing else NEVER
+                at = next_turned_away(memory, which, batch, position, end) if door else -1
+                while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
+                    slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
+                    if slot < 0 and at < 0:
+                        if not sparing:
+                            break  # nobody is left to shed
+                        sparing = False  # the instant alone is too large
+                        _let_in(memory, batch, which, position, end)
+                        continue
+                    if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
+                        fresh(memory)[at - position] = -2
+                        row = base_row + at
+                        at = next_turned_away(memory, which, batch, position, end)
+                    else:
+                        row = slots(memory)[slot].row
+                        leave(memory, slot)
+                    if keep_sheds:
+                        sheds[lengths[1], 0] = row
+                        sheds[lengths[1], 1] = memory.instant
+                        lengths[1] += 1
+                    memory.n_shed += 1
+                if sparing:
+                    _let_in(memory, batch, which, position, end)
+                if kind == STAY and memory.n_shed > before:
+                    observe(memory, which)
+            admit_waiting(memory)
+
+        # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
+        if inplace:
+            for at in range(max(position, pause[ARRIVAL_AT]), end):
+                stream = batch.stream[at]
+                made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
+                ring = find_ring(memory, batch.key[at])
+                if pause[HALFWAY] == 0:
+                    gather(memory, ring, stream, first_row, picks, picked)
+                    for earlier in range(position, at):
+                        if batch.key[earlier] == batch.key[at]:
+                            other = batch.stream[earlier]
+                            picks[other, picked[other]] = ~earlier
+                            picked[other] += 1
+                lengths[0] = walk_combinations(
+                    memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
+                    picks, picked, chosen, outputs, lengths[0], keep_outputs, pause,
+                )  # fmt: skip
+                if pause[HALFWAY] == 1:
+                    pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
+                    return position
+                if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
+                    raise_yield(memory, ring, memory.made - made)
+            pause[ARRIVAL_AT] = -1
+
+        used = 0
+        for which in range(memory.pools_size):
+            used += pools(memory)[which]
+        memory.peak = max(memory.peak, used)
+        if keep_series:
+            series[lengths[4], 0] = time
+            for stream in range(streams):
+                series[lengths[4], 1 + stream] = lanes(memory)[stream].held
+            lengths[4] += 1
+        if keep_retained:
+            for stream in range(streams):
+                slot = lanes(memory)[stream].oldest
+                while slot >= 0:
+                    retained[lengths[3], 0] = memory.instant
+                    retained[lengths[3], 1] = slots(memory)[slot].row
+                    lengths[3] += 1
+                    slot = slots(memory)[slot].newer
+        position = end
+    return position
+
+
+@kernel
+def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
+    """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
+    for stream in range(memory.streams):
+        lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else memory.now
+    horizon = horizon_of(memory)
+    slot = next_expired(memory, horizon)
+    while slot >= 0:
+        if keep:
+            log[logged, 0] = slots(memory)[slot].row
+            log[logged, 1] = instant
+            logged += 1
+        memory.n_expired += 1
+        leave(memory, slot)
+        slot = next_expired(memory, horizon)
+    return logged
+
+
+@kernel
+def trim(memory: Memory, caps: Ints, log: Ints) -> int:
+    """Between two batches: shed down to a budget that has become smaller; the length of the log."""
+    logged = 0
+    keep_time(memory)
+    hold(memory)
+    if memory.prices == TUPLES:
+        count_matches(memory)
+    for which in range(len(caps)):
+        if memory.kind == STAY and pools(memory)[which] > caps[which]:
+            use_toll(memory, which)
+    if is_kinetic(memory):
+        for tree in range(memory.trees):
+            refresh(memory, tree)
+    for which in range(len(caps)):
+        while pools(memory)[which] > caps[which]:
+            slot = victim(memory, which)
+            log[logged, 0] = slots(memory)[slot].row
+            log[logged, 1] = memory.instant
+            logged += 1
+            leave(memory, slot)
+            memory.n_shed += 1
+    return logged
+
+
+@kernel
+def _let_in(memory: Memory, batch: Columns, which: int, begin: int, end: int) -> None:
+    """Let the arrivals of an instant that were spared compete in their pool."""
+    memory.spared = NEVER
+    for at in range(begin, end):
+        if fresh(memory)[at - begin] >= 0 and lanes(memory)[batch.stream[at]].pool == which:
+            enter(memory, fresh(memory)[at - begin])
+
+
+@kernel
+def dismiss(memory: Memory, chosen: Ints) -> None:
+    """Let these slots go, uncounted."""
+    for slot in chosen:
+        leave(memory, slot)

@@ -1,0 +1,90 @@
+"""At the door: arrivals that rank below all of their pool are turned away before they are stored, and shed in their turn."""
+
+from __future__ import annotations
+
+from penstock.core.compiled import inlined, kernel
+from penstock.core.trace import Ints
+from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.class_prices import partner_rate
+from penstock.engine.compiled.ranking import GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
+from penstock.engine.compiled.state import Memory, bands, fresh, lanes, pools, slots
+from penstock.engine.compiled.tournament import hold
+
+
+@kernel
+def will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, cap: int) -> bool:
+    """Whether the arrivals of an instant take a pool over its budget."""
+    used = pools(memory)[which]
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        if lanes(memory)[stream].pool == which:
+            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
+                used += batch.weight[at] if memory.weighted else 1
+    return bool(used > cap)
+
+
+@kernel
+def hold_where_needed(memory: Memory, batch: Columns, begin: int, end: int, caps: Ints, step: int) -> None:
+    """Hold tournaments from the instant on in which a pool runs over, until all are half empty; `dgl` always needs them."""
+    if not memory.ranked:
+        return
+    ample = memory.kind != GAIN_LOSS
+    if memory.judged:
+        for which in range(caps.shape[1]):
+            ample &= 2 * pools(memory)[which] < caps[step, which]
+        memory.judged = not ample
+    if not memory.judged:
+        for which in range(caps.shape[1]):
+            ample &= not will_shed(memory, batch, begin, end, which, caps[step, which])
+        if not ample:
+            hold(memory)
+
+
+@inlined
+def price_at(memory: Memory, batch: Columns, at: int) -> float:
+    """The price of an arrival."""
+    return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
+
+
+@kernel
+def next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end: int) -> int:
+    """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
+    best = -1
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        if fresh(memory)[at - begin] == -1 and lanes(memory)[stream].pool == which:
+            sign = -1
+            if best >= 0:
+                other = batch.stream[best]
+                life = life_left(memory, stream, batch.expiry[at])
+                rest = life_left(memory, other, batch.expiry[best])
+                sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price_at(memory, batch, best), rest)
+            if sign < 0 or (sign == 0 and stream < batch.stream[best]):
+                best = at
+    return best
+
+
+@kernel
+def ranks_below(memory: Memory, batch: Columns, at: int, slot: int, base_row: int) -> bool:
+    """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
+    stream = batch.stream[at]
+    life = life_left(memory, stream, batch.expiry[at])
+    price = price_of(memory, group_of(memory, slot))
+    sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price, remaining(memory, slot))
+    if sign != 0:
+        return bool(sign < 0)
+    if batch.time[at] != slots(memory)[slot].time:
+        return bool(batch.time[at] < slots(memory)[slot].time)
+    if stream != slots(memory)[slot].stream:
+        return bool(stream < slots(memory)[slot].stream)
+    return bool(base_row + at < slots(memory)[slot].row)
+
+
+@kernel
+def keys_differ(key: Ints, begin: int, end: int) -> bool:
+    """Whether no two arrivals of an instant share a key."""
+    for at in range(begin, end):
+        for other in range(begin, at):
+            if key[at] == key[other]:
+                return False
+    return True

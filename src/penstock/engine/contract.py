@@ -1,0 +1,269 @@
+"""The engine's contract, and what it asks of a policy and of statistics.
+
+An engine takes batches of rows (`play`), says what happened, and can be written to bytes and restored between batches. Any split of a
+trace into batches between instants gives the same run. Outputs may be far more than rows: `pieces` hands them out as they are made.
+The *compiled* form (compiled/engine.py) serves every policy of the table on equality joins; the *stepwise* form (stepwise.py) serves
+whatever has a user's Python in it or needs a look at each pair of tuples. `opening.py` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.batch import Batch
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.view import View
+
+Progress = Callable[[int], object]
+TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
+"""The columns of `Engine.tuples`."""
+PIECE = 1 << 19
+"""Outputs that are made before they are handed on; 12 MB of two streams."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How the compiled engine ranks tuples for a policy."""
+
+    kind: Kind
+    prices: Prices = Prices.NONE
+    first_score: FirstScore = FirstScore.COLUMN
+    ties: bool = False
+    spares: bool = False  # arrivals leave only when nothing else is left
+    column: Callable[[Batch, int], Floats] | None = None  # the fixed score of each row, given the first time of the run
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Prices that never change: equal prices of one stream have one number."""
+
+    number: Ints  # by key and stream; the last row is for keys that match nothing
+    price: Floats  # by number; rising within a stream
+    stream: Ints  # by number; rising
+
+    def of(self, batch: Batch) -> Ints:
+        """The number of each row."""
+        return self.number[np.where(batch.key < 0, len(self.number) - 1, batch.key), batch.stream]
+
+    def priced(self, stream: Ints, price: Floats) -> Ints:
+        """The numbers of these prices."""
+        out = np.empty(len(price), dtype=np.int64)
+        for number in np.unique(stream):
+            mine = stream == number
+            begin, end = np.searchsorted(self.stream, [number, number + 1])
+            out[mine] = begin + np.searchsorted(self.price[begin:end], price[mine])
+        return out
+
+
+class Policy(Protocol):
+    """Decides who leaves. `score` is its definition; `ranking` says how the compiled engine may do the same faster."""
+
+    name: str
+
+    def score(self, view: View) -> Floats:
+        """The score of every candidate; low leaves first."""
+
+    def ties(self, view: View) -> tuple[Floats, ...]:
+        """Tie-breaks between equal scores, before age."""
+
+    def due(self, view: View) -> NDArray[np.bool_] | None:
+        """The candidates that leave even where there is room; None for nobody (stepwise)."""
+
+    def observe(self, view: View, stay: Ints) -> None:
+        """What stays after shedding: positions of candidates, the next to leave first."""
+
+    def after(self, view: View) -> None:
+        """The end of an instant: `view.outputs` are complete in either model (stepwise)."""
+
+    def ranking(self, problem: Problem) -> Ranking | None:
+        """The compiled form, or None where there is none for this problem."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is kept of it between two batches, as data (stepwise)."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `snapshot` gave (stepwise)."""
+
+
+class Statistics(Protocol):
+    """Where probabilities come from."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What the state takes."""
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether keys share the cells of a sketch."""
+
+    def age(self, batch: Batch, begin: int) -> int:
+        """Before row `begin`: bring rates into the units of its time; by how many half-lives they have aged."""
+
+    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+        """The prices of tuples with these keys now that rates have aged."""
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """For rows from `begin`: each key's rate in every stream; and where these end, because rates must age again."""
+
+    def bands(self) -> Bands | None:
+        """The prices of every key in every stream, where they never change; None where they may."""
+
+    def units(self) -> tuple[int, float, int]:
+        """The clock of rates that grow: origin, half-life (0 where rates do not grow) and half-lives moved."""
+
+    def totals(self, key: Ints) -> Floats:
+        """The rates of these keys in all streams together."""
+
+    def arrive(self, view: View) -> None:
+        """Take note of an instant's arrivals (stepwise)."""
+
+    def prices(self, view: View) -> Floats:
+        """p of every candidate (stepwise)."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state, as arrays by name."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What an engine writes down beside the totals."""
+
+    outputs: bool = False
+    sheds: bool = False
+    expired: bool = False
+    retained: bool = False
+    series: bool = False
+
+
+def read_keep(keep: Any) -> Keep:
+    """What is asked for; nothing, unless told.
+
+    >>> read_keep(None).outputs, read_keep(Keep(outputs=True)).outputs
+    (False, True)
+    """
+    if keep is None:
+        return Keep()
+    if not isinstance(keep, Keep):
+        raise PenstockError(f"keep must be a ps.Keep, such as ps.Keep(outputs=True), got {keep!r}")
+    return keep
+
+
+@dataclass(frozen=True)
+class Played:
+    """What happened in one batch, as asked for by `Keep`."""
+
+    outputs: Ints  # time, row per stream
+    sheds: Ints
+    expired: Ints
+    retained: Ints  # number of the instant, row
+    series: Ints  # time, tuples per stream
+    shed_at: Ints  # the last instant in which each row of `sheds` took part
+    expired_at: Ints  # and each of `expired`
+
+    @classmethod
+    def join(cls, parts: list[Played], streams: int) -> Played:
+        """Several batches as one."""
+        if not parts:
+            empty = np.empty(0, dtype=np.int64)
+            return cls(
+                np.empty((0, streams + 1), np.int64),
+                empty,
+                empty,
+                np.empty((0, 2), np.int64),
+                np.empty((0, streams + 1), np.int64),
+                empty,
+                empty,
+            )
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a run so far."""
+
+    n_input: int = 0
+    n_output: int = 0
+    value: float = 0.0
+    n_shed: int = 0
+    n_expired: int = 0
+    n_late: int = 0
+    peak_memory: int = 0
+    retained: int = 0
+    used: int = 0  # rows or bytes, as the budget counts
+    instant: int = 0
+    next_row: int = 0
+    n_steps: int = 0  # heap and list steps (compiled engine)
+    n_gains: int = 0  # raised scores (dgl)
+    n_attempts: int = 0  # arrivals whose key all other streams held, so that a join was attempted (compiled engine, buffered)
+
+
+class Engine(Protocol):
+    """One instant after another."""
+
+    statistics: Statistics
+
+    @property
+    def totals(self) -> Totals:
+        """The counts so far."""
+
+    @property
+    def seen(self) -> Ints:
+        """The largest time of each stream."""
+
+    @property
+    def held(self) -> Ints:
+        """The tuples in memory, by stream."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What the engine's arrays take."""
+
+    def keys(self) -> Ints:
+        """The keys of the tuples in memory, each at least once."""
+
+    def number_from(self, row: int) -> None:
+        """Before the first batch: give rows numbers from this one on."""
+
+    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+        """Play the next rows."""
+
+    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+        """Play the next rows while what happens is asked for: in pieces of about so many outputs, which all together are what `play` gives.
+
+        Until the last piece has been taken the engine is in the middle of a batch, and good for nothing else.
+        """
+
+    def advance(self, seen: Ints) -> Ints:
+        """Between batches: how far each stream has come elsewhere (largest times). The rows that expire with that."""
+
+    def trim(self) -> Ints:
+        """Between batches: shed down to the budget, which may have become smaller. The rows that go."""
+
+    def retained(self) -> Ints:
+        """The rows in memory, rising."""
+
+    def tuples(self) -> dict[str, Any]:
+        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance."""
+
+    def snapshot(self) -> bytes:
+        """The state between two batches."""
+
+    def restore(self, state: bytes, *, trust: bool = False) -> None:
+        """Go on from a snapshot; where it is a pickle, as those of 0.1.0 may be, only with `trust`."""
+
+    def freeze(self) -> dict[str, Any]:
+        """The state for another process of this machine: not for keeping."""
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on from what `freeze` gave."""

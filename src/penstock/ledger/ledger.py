@@ -1,0 +1,377 @@
+"""The ledger: what arrived in a shard, and what left it when, one Parquet file per batch and shard. Spark-free.
+
+    <archive>/<name>-<query>/plan.json                      what settling must know of the join
+                             batches/batch-…-shard-….parquet what one attempt at a batch did in one shard
+                             manifests/batch-…-shard-….json  what it wrote, and which attempts it followed (manifest.py)
+                             runs/0002-000000012-….json      the runs of the query (epochs.py)
+                             settled/from-000000000.json     what has been settled (marks.py)
+
+A file is written whole or not at all, and an attempt that does the same writes the same files. In a page each stream has row groups
+of its own, and so have the departures, so that a reader of one of them skips the others by their statistics. Our own columns begin
+with an underscore; payload columns are called c0, c1, ... by their positions in the result, so that no name can meet one of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.core.errors import PenstockError
+from penstock.ledger.manifest import Attempt, Manifest, Span, attempt_in
+from penstock.ledger.plan_check import check_plan
+from penstock.ledger.sealed import sealed, unsealed
+from penstock.ledger.store import Store
+
+BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
+    "_batch", "_shard", "_stream", "_row", "_arrived", "_left", "_time", "_key", "_importance",
+)  # fmt: skip
+GONE = -1
+"""The stream of rows that tell of departures."""
+ASIDE = -2
+"""The stream of rows of the first stream that wait because they are ahead; -3 of the second, and so on."""
+NO_LINKS = "null"
+"""In place of links, where keys are equal."""
+FUNCTION = "a function"
+"""An objective of the user's own, which settling must be given again."""
+PICKLED = "pickle:"
+"""Before such a function in ledgers of 0.1.0."""
+BATCH_RUN = "batch-"
+"""Before the id of a run over DataFrames that do not stream: it has no commit log."""
+VERSION = 2
+"""Of the plan. In version 1, of release 0.1.0, pages have no manifests."""
+_TEXTS = ("schema", "links", "counted")  # fields that are JSON
+_FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
+READERS = 16
+"""Files that are read at the same time."""
+
+
+@dataclass(frozen=True)
+class LedgerPlan:
+    """All that settling must know of a join.
+
+    >>> sides = (("k", "l_v"), ("r_v",))
+    >>> LedgerPlan("penstock", ("l", "r"), 1, sides, (10, None), None, None, '{"type": "struct", "fields": []}', False).keys
+    1
+    """
+
+    name: str
+    streams: tuple[str, ...]
+    keys: int  # columns of the key; the payload of the first stream begins with them
+    payload: tuple[tuple[str, ...], ...]  # by stream: columns of the result
+    windows: tuple[int | None, ...]  # microseconds; None is unbounded
+    objective: str | None  # a name, "a function", or None where there is no importance
+    condition: str | None  # SQL over the columns of the result
+    schema: str  # of the result, in Spark's JSON
+    has_importance: bool
+    links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, and the links between them
+    counted: str = "null"  # JSON: by stream the kind and size of a window that counts rows
+    zone: str | None = None  # the time zone and the ANSI mode of the session that evaluated the condition; older ledgers have none
+    ansi: bool | None = None
+
+    def text(self, query: str) -> str:
+        """As JSON, for people to read too."""
+        facts = asdict(self) | {name: json.loads(getattr(self, name)) for name in _TEXTS}
+        return sealed({"version": VERSION, "query": query} | facts, indent=2).decode()
+
+    @classmethod
+    def of(cls, text: str | bytes | None, where: str = "plan.json") -> tuple[LedgerPlan, str, int]:
+        """A plan, its query and its version, from the JSON of a file."""
+        known = {"version", "query", *(field.name for field in fields(cls))}
+        raw = text.encode() if isinstance(text, str) else text
+        facts = unsealed(raw, where, bare=lambda found: found.get("version") == 1 and set(found) <= known)
+        if facts.get("version") not in range(1, VERSION + 1):
+            raise PenstockError(f"archive must have a ledger of version 1 to {VERSION}, got version {facts.get('version')!r} in {where}")
+        facts = check_plan(facts)
+        facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
+        facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
+        plan = cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts})
+        return plan, facts["query"], facts["version"]
+
+    def columns(self, stream: int) -> dict[str, str]:
+        """The payload of a stream: its columns in a page, and their names in the result."""
+        names = [field["name"] for field in json.loads(self.schema)["fields"]]
+        return {f"c{names.index(name)}": name for name in self.payload[stream] if name in names}
+
+    def sent(self, stream: int) -> list[str]:
+        """The columns that are compared, as they travel."""
+        found = json.loads(self.links)
+        return [f"key{number}" for number in range(self.keys)] if found is None else list(found["sent"][stream])
+
+
+class Ledger:
+    """The ledger of one query, to write.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> plan = LedgerPlan("penstock", ("l", "r"), 1, (("k",), ()), (10, 10), None, None, '{"type": "struct", "fields": []}', False)
+    >>> came = pa.table({"row": [0], "arrived": [1], "time": [5], "key0": ["a"], "k": ["a"]})
+    >>> with TemporaryDirectory() as archive:
+    ...     made = Ledger(archive, plan, "7f3a").write(12, 3, [came, None], pa.table({"row": [0], "left": [4]}), shards=4)
+    ...     made.batch, made.shard, find(archive).attempts() == [made]
+    (12, 3, True)
+    """
+
+    def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str, *, begins: bool = True) -> None:
+        """Open it; a new one only where the query `begins`: what came before would be missing in it."""
+        self.plan = plan
+        self.store = Store(archive)
+        self.folder = _folder(plan.name, query)
+        name = f"{self.folder}/plan.json"
+        there = self.store.read(name)
+        if there is None and not begins:
+            raise PenstockError(
+                f"archive must be the folder with the ledger of this query, {self.folder}, for as long as the query lives, got "
+                f"{self.store.given!r}, where it is not: copy it there, or use a new checkpoint"
+            )
+        if there is None or _check_same(there, plan, query, f"{self.store.given}/{self.folder}") < VERSION:
+            self.store.put(name, plan.text(query).encode())
+
+    def write(
+        self,
+        batch: int,
+        shard: int,
+        arrived: Sequence[pa.Table | None],
+        left: pa.Table,
+        *,
+        shards: int = 1,
+        epoch: int = 1,
+        after: Sequence[Attempt] = (),
+        promised: Sequence[int | None] | None = None,
+        continues: bool = False,
+        last: bool = False,
+        aside: Sequence[pa.Table | None] = (),
+    ) -> Attempt:
+        """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
+
+        * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` where
+          there is one, and the payload.
+        * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
+        * `aside`, like `arrived`: what has come and waits because it is ahead. It arrives when it is played, or dropped.
+        * The rest is for the manifest.
+        """
+        parts = [self._arrivals(stream, table) for stream, table in enumerate(arrived) if table is not None and table.num_rows]
+        parts += [
+            self._arrivals(stream, table) | {STREAM: _constant(ASIDE - stream, table.num_rows)}
+            for stream, table in enumerate(aside)
+            if table is not None and table.num_rows
+        ]
+        if left.num_rows:
+            parts.append({STREAM: _constant(GONE, left.num_rows), ROW: left["row"], LEFT: left["left"]})
+        page = _parquet([{BATCH: _constant(batch, n), SHARD: _constant(shard, n)} | part for n, part in _sized(parts)]) if parts else None
+        manifest = Manifest(
+            batch,
+            shard,
+            shards,
+            epoch,
+            tuple(after),
+            rows=sum(n for n, _ in _sized(parts)),
+            size=0 if page is None else page.size,
+            sha256=None if page is None else hashlib.sha256(page).hexdigest(),
+            spans=tuple(_span(table) for table in arrived),
+            promised=tuple(promised or [None] * len(arrived)),
+            continues=continues,
+            last=last,
+        )
+        made = manifest.attempt
+        if page is not None:
+            self.store.put(f"{self.folder}/batches/{made.stem}.parquet", page)
+        self.store.put(f"{self.folder}/manifests/{made.stem}.json", manifest.text())
+        return made
+
+    def _arrivals(self, stream: int, table: pa.Table) -> dict[str, Any]:
+        # A payload column may be called as one of those that travel with it, which come first.
+        def column(name: str, at: int = 0) -> pa.ChunkedArray:
+            return table.column(table.schema.get_all_field_indices(name)[at])
+
+        ours = {STREAM: _constant(stream, table.num_rows), ROW: column("row"), ARRIVED: column("arrived"), TIME: column("time")}
+        ours |= {f"_{name}": column(name) for name in self.plan.sent(stream)}
+        if self.plan.has_importance:
+            ours[IMPORTANCE] = column("importance")
+        return ours | {own: column(name, -1) for own, name in self.plan.columns(stream).items()}
+
+
+class Page(NamedTuple):
+    """A page of the ledger: what a batch did in a shard."""
+
+    batch: int
+    shard: int
+    name: str
+
+
+class Pages:
+    """The ledger of one query, to read."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.store, self.folder = store, folder
+        self.plan, self.query, self.version = LedgerPlan.of(store.read(f"{folder}/plan.json"), f"{folder}/plan.json")
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts that have manifests, whether they count or not, by batch and shard."""
+        found = (attempt_in(name) for name in self.store.names(f"{self.folder}/manifests") if name.endswith(".json"))
+        return sorted(one for one in found if one is not None)
+
+    def page(self, attempt: Attempt) -> Page:
+        """The page of an attempt."""
+        return Page(attempt.batch, attempt.shard, f"{self.folder}/batches/{attempt.stem}.parquet")
+
+    def bare(self) -> list[Page]:
+        """The pages of release 0.1.0, which have no manifests, by batch and shard."""
+        found = ((name, _FILE.fullmatch(name)) for name in self.store.names(f"{self.folder}/batches"))
+        return sorted(Page(int(m[1]), int(m[2]), f"{self.folder}/batches/{name}") for name, m in found if m)
+
+    def spans(self, bare: Iterable[Page]) -> dict[int, list[Span | None]]:
+        """By batch, and in it by stream: the times of what arrived in pages without manifests, from the footers of the files."""
+        found: dict[int, list[Span | None]] = {}
+        bare = list(bare)
+        with ThreadPoolExecutor(READERS) as pool:
+            for page, own in zip(bare, pool.map(self._spans, bare), strict=True):
+                known = found.setdefault(page.batch, [None] * len(self.plan.streams))
+                found[page.batch] = [hull(*pair) for pair in zip(known, own, strict=True)]
+        return found
+
+    def _spans(self, page: Page) -> list[Span | None]:
+        out: list[Span | None] = [None] * len(self.plan.streams)
+        try:
+            with self.store.open(page.name) as file:
+                footer = pq.read_metadata(file)
+        except pa.ArrowInvalid as error:
+            raise PenstockError(f"archive must be a whole ledger: {page.name} is damaged: {error}") from None
+        at = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
+        for number in range(footer.num_row_groups if TIME in at else 0):
+            stream, time = (footer.row_group(number).column(at[name]).statistics for name in (STREAM, TIME))
+            if stream.min >= 0:
+                out[stream.min] = hull(out[stream.min], (time.min, time.max))
+        return out
+
+
+def hull(one: Span | None, other: Span | None) -> Span | None:
+    """The span of both.
+
+    >>> hull((3, 5), (4, 9)), hull(None, (1, 2))
+    ((3, 9), (1, 2))
+    """
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def find(archive: str | os.PathLike[str], *, name: str | None = None, query: str | None = None) -> Pages:
+    """The one ledger of an archive, or the one of a join's name or a query's id."""
+    store = Store(archive)
+    if not store.exists():
+        raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no such folder")
+    ledgers, damaged = _ledgers(store)
+    if not ledgers and not damaged:
+        raise PenstockError(f"archive must be the folder that ps.join wrote its ledger to, got {store.given!r}: no ledger is in it")
+    chosen = [one for one in ledgers if name in (None, one.plan.name) and query in (None, one.query)]
+    for folder, error in damaged.items():
+        if _may_be(folder, name, query):
+            raise error
+    if len(chosen) == 1:
+        return chosen[0]
+    wanted = " and ".join(f"{what} {value!r}" for what, value in (("name", name), ("query", query)) if value is not None)
+    there = "; ".join(f"name {one.plan.name!r}, query {one.query!r}" for one in chosen or ledgers)
+    if chosen:
+        raise PenstockError(f"name and query must choose one of the {len(chosen)} ledgers in {store.given!r}: {there}")
+    raise PenstockError(f"name and query must be those of a ledger in {store.given!r}, got {wanted}; there: {there}")
+
+
+def _ledgers(store: Store) -> tuple[list[Pages], dict[str, PenstockError]]:
+    """The ledgers of an archive; and the folders of those whose plan cannot be read, with what is wrong."""
+    found: list[Pages] = []
+    damaged = {}
+    for folder in store.names():
+        if "plan.json" in store.names(folder):
+            try:
+                found.append(Pages(store, folder))
+            except PenstockError as error:
+                damaged[folder] = error
+    return found, damaged
+
+
+def _may_be(folder: str, name: str | None, query: str | None) -> bool:
+    """Whether a folder may be that of a join's name and a query's id, as far as these are given.
+
+    >>> [_may_be("one-q1", *wanted) for wanted in ((None, None), ("one", None), (None, "q1"), ("two", None), ("one", "q2"))]
+    [True, True, True, False, False]
+    """
+    begin, end = ("" if text is None else _plain(text) for text in (name, query))
+    return folder.startswith(begin and f"{begin}-") and folder.endswith(end and f"-{end}")
+
+
+def _folder(name: str, query: str) -> str:
+    """The folder of a query's ledger: its plan has the names as they are.
+
+    >>> _folder("orders / clicks", "7f-1")
+    'orders-clicks-7f-1'
+    """
+    return f"{_plain(name)}-{_plain(query)}"
+
+
+def _plain(text: str) -> str:
+    return re.sub("[^A-Za-z0-9._-]+", "-", text).strip("-._") or "join"
+
+
+def _check_same(there: bytes, plan: LedgerPlan, query: str, where: str) -> int:
+    """Refuse a plan that is not the one that was written; of which version that is. A function is not compared."""
+    old, owner, version = LedgerPlan.of(there, f"{where}/plan.json")
+    for name in ["query", *(field.name for field in fields(LedgerPlan))]:
+        before, now = (owner, query) if name == "query" else (getattr(old, name), getattr(plan, name))
+        if name in _TEXTS:
+            before, now = json.loads(before), json.loads(now)
+        elif (name == "objective" and all(is_function(one) for one in (before, now))) or (name in ("zone", "ansi") and before is None):
+            continue
+        if before != now:
+            raise PenstockError(
+                f"{name} must stay as it is in the ledger {where!r} ({before!r}), got {now!r}; a changed join needs a new checkpoint"
+            )
+    return version
+
+
+def is_function(objective: str | None) -> bool:
+    """Whether the objective in a plan is a function of the user's own.
+
+    >>> is_function("min"), is_function(FUNCTION)
+    (False, True)
+    """
+    return objective is not None and (objective == FUNCTION or objective.startswith(PICKLED))
+
+
+def _constant(value: int, n: int) -> pa.Array:
+    return pa.array(np.full(n, value, dtype=np.int64))
+
+
+def _span(table: pa.Table | None) -> Span | None:
+    if table is None or not table.num_rows:
+        return None
+    found = pc.min_max(table.column(table.schema.get_all_field_indices("time")[0])).as_py()
+    return found["min"], found["max"]
+
+
+def _sized(parts: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    return [(len(part[ROW]), part) for part in parts]
+
+
+def _parquet(parts: list[dict[str, Any]]) -> pa.Buffer:
+    """Columns of several kinds of rows as one file: each kind has its own row groups, in which the columns of the others are null."""
+    kinds = {
+        name: column.type for part in parts for name, column in part.items() if not pa.types.is_null(column.type)
+    }  # no void in Parquet
+    schema = pa.schema(list(kinds.items()))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for part in parts:
+            n = len(part[ROW])
+            columns = [part[name] if name in part else pa.nulls(n, kind) for name, kind in kinds.items()]
+            writer.write_table(pa.table(columns, schema=schema))
+    return sink.getvalue()

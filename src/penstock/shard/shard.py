@@ -1,0 +1,448 @@
+"""One shard: an engine, the numbers of its keys, the payload of its tuples and the loss meter. Spark-free, so that it can be tested alone.
+
+A batch of rows comes in, is put into the order of play, played, joined with its payload, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.batch import Batch
+from penstock.core.budget import OVERHEAD
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import MOST, Floats, Ints
+from penstock.core.window import COUNTING
+from penstock.engine.compiled.engine import FastEngine
+from penstock.engine.contract import Engine, Keep, Played, Totals
+from penstock.engine.opening import open_engine
+from penstock.engine.stepwise import StepwiseEngine
+from penstock.ledger.manifest import Attempt
+from penstock.policies.table import open_policy
+from penstock.shard.cells import UNKNOWN, ticks
+from penstock.shard.compared import LINKS, compared_columns, numbers_in
+from penstock.shard.division import LIVE, SPAN, for_tuples
+from penstock.shard.keys import LASTING, KeyBook
+from penstock.shard.meter.loss import Loss
+from penstock.shard.meter.meter import Meter
+from penstock.shard.output_limit import Quota
+from penstock.shard.overhead import PLACE, ghosts_in
+from penstock.shard.payload import Changes, Payload
+from penstock.shard.row_bytes import row_bytes
+from penstock.shard.row_order import ranks
+from penstock.shard.shard_plan import Plan
+from penstock.shard.waiting_rows import Aside, Tables, Told
+from penstock.statistics.bounded import Bounded
+from penstock.statistics.table import open_running
+
+TIME, IMPORTANCE, VALUE = "time", "importance", "value"
+LOST = "__lost"
+"""In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
+_PIECE = 64 << 20  # bytes of joined rows that are made at a time
+
+
+@dataclass
+class Result:
+    """What a shard returns of a batch."""
+
+    counts: dict[str, float]
+    changes: dict[str, Changes]  # in its blocks: of payload, and of what a condition looks at
+    batch: Batch  # as it was played
+    names: tuple[pa.Array, Ints]  # of the keys that are new in this batch, and their numbers
+    arrived: list[pa.Table | None] = field(default_factory=list)  # for the ledger: by stream, the rows with `row` and `arrived`
+    left: pa.Table | None = None
+    aside: list[pa.Table | None] = field(default_factory=list)  # for the ledger: the rows that wait from this batch on
+    late: int = 0  # rows that broke the promise of their lateness, beside those that the engine counted
+    joined: list[pa.Table] = field(default_factory=list)  # the joined rows, where they have not been handed out piece by piece
+
+
+def _forgetting(part: Played) -> Played:
+    """What is played without its outputs; a part of their array would keep all of it."""
+    return replace(part, outputs=part.outputs[:0].copy())
+
+
+def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
+    """From where to where outputs (time, row per stream) are made together, so that they take some 64 MB at most."""
+    streams = range(outputs.shape[1] - 1)
+    if len(outputs) * sum(map(payload.widest, streams)) <= _PIECE:
+        return iter([(0, len(outputs))])
+    whole = np.cumsum(sum(payload.sizes(stream, outputs[:, 1 + stream]) for stream in streams))
+    begins = [0, *(np.flatnonzero(np.diff(whole // _PIECE)) + 1).tolist()]
+    return zip(begins, [*begins[1:], len(outputs)], strict=True)
+
+
+class Shard:
+    """The memory of one shard and its engine."""
+
+    def __init__(self, plan: Plan, number: int = 0) -> None:
+        self.plan, self.number = plan, number
+        options = dict(plan.options)
+        policy = options.pop("policy")
+        self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
+        self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
+        if self.problem.budget.in_bytes:
+            caps = self.problem.budget.caps
+            caps[:] = for_tuples(caps, plan.overhead or 0)
+        self.caps = self.problem.budget.caps.copy()  # what the engine may hold where nothing is put aside
+        self.engine = self._open(policy)
+        self.engine.number_from(number * SPAN)
+        self.book = KeyBook(lasting=self.problem.predicate.is_equality)
+        self.meter = Meter(self.problem, self._most_ghosts(), wants_rows=plan.judged is not None)
+        self.payload = Payload()
+        self.judged = Payload()  # of memory and ghosts: the columns of the condition
+        self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
+        self.trimmed_at = 0
+        self.n_null = 0  # rows without a time, all over
+        self.attempts: list[Attempt] = []  # what the ledger has of it last; of all shards, where their number has changed since
+        self.aside = Aside(plan)
+        self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
+
+    def _open(self, policy: Any) -> Engine:
+        chosen = open_policy(policy, self.problem)
+        keep = Keep(outputs=True, sheds=True, expired=True)
+        half = None if self.plan.overhead is None else self.plan.overhead // 2
+        statistics = open_running(self.problem, chosen, half)
+        self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
+        return open_engine(self.problem, chosen, statistics, keep)
+
+    def _most_ghosts(self) -> int:
+        """How many ghosts the meter may keep: so many as were asked for, if they have room."""
+        if self.plan.overhead is None:
+            return self.plan.ghosts
+        return min(self.plan.ghosts, ghosts_in(self.plan.overhead - self.room, len(self.book.number), self.book.name_bytes))
+
+    def sift(self, tables: Tables, told: Told) -> tuple[Tables, Ints]:
+        """Before a batch is played: its rows that are not ahead, those that need wait no longer, and the clocks of the streams."""
+        if self.plan.ahead is None and not self.aside.n_ahead:
+            return tables, told.clocks
+        room = self.caps.min(axis=0) // 2  # so that what is ahead cannot drive out everything else
+        sifted, clocks = self.aside.sift(tables, told, self.engine.seen, self.problem.budget, room)
+        self.reserve(self.aside.used(self.problem.budget))
+        return sifted, clocks
+
+    def reserve(self, used: Ints) -> None:
+        """Leave so much of each pool to rows that are put aside."""
+        caps = self.problem.budget.caps
+        left = np.maximum(1, self.caps - used)
+        less = (left < caps).any()
+        caps[:] = left
+        if less and self.engine.totals.used > caps.min():
+            self.trim()
+
+    def play(self, tables: Sequence[pa.Table | None], clocks: Ints) -> Result:
+        """Play one micro-batch, and hold all of its joined rows."""
+        pieces, joined = self.pieces(tables, clocks), []
+        while True:
+            try:
+                joined.append(next(pieces))
+            except StopIteration as end:
+                return replace(end.value, joined=joined)
+
+    def pieces(self, tables: Sequence[pa.Table | None], clocks: Ints, quota: Quota | None = None) -> Generator[pa.Table, None, Result]:
+        """Play one micro-batch: the rows of each stream, and how far each stream has come in all shards.
+
+        Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
+        """
+        before, names_from, trimmed = self.engine.totals, len(self.book.number), len(self.trimmed)
+        tables, refused = self._in_order(tables)
+        batch, places = self._arrange(tables)
+        names = self.book.since(names_from)  # before any is forgotten: who plays the batch again must forget the same
+        broken = np.count_nonzero(batch.time < (self.engine.seen - self.problem.lateness)[batch.stream])
+        first_row = before.next_row
+        for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
+            if table is not None and len(rows):
+                self._take_in(stream, table, first_row + rows)
+        self.meter.before(batch, self.engine)
+        parts = []
+        for part in self.engine.pieces(batch):
+            if quota is not None:
+                quota.take(len(part.outputs))
+            yield from self._joined(part.outputs)
+            parts.append(_forgetting(part))
+        played = Played.join(parts, len(self.plan.streams))
+        for missed, weight in self.meter.missed(batch, self.engine, before, played):
+            if self.plan.judged is not None:
+                yield from self._would_have(missed, weight)
+        departed, left = self._end(played, clocks)
+        changes = {"block": self.payload.close(departed, self._limit())}
+        if self.plan.judged is not None:
+            changes["judged"] = self.judged.close(self._unwatched())
+        late = refused + int(broken) - (self.engine.totals.n_late - before.n_late)
+        self.note_late(late)
+        changes |= self.aside.changes()
+        result = Result(self._counts(before, self.meter.loss, trimmed), changes, batch, names, late=late)
+        if self.plan.archive is not None:
+            result.arrived, result.left = self._arrivals(tables, places, batch, before), left
+            self._record_aside(result)
+        return result
+
+    def _limit(self) -> int | None:
+        """The bytes that payload may take, dead or alive, where the budget is in bytes."""
+        budget = self.problem.budget
+        if not budget.in_bytes:
+            return None
+        return int(budget.at(int(self.engine.seen.max())).sum() / LIVE) - self.place * self.engine.totals.retained
+
+    def _unwatched(self) -> Ints:
+        """The rows that no lost output can have in it any more."""
+        held = [block.rows for block in (*self.judged.blocks.values(), *self.judged.new)]
+        return np.setdiff1d(np.concatenate([np.empty(0, np.int64), *held]), self.meter.watched(self.engine), assume_unique=True)
+
+    def replay(self, batch: Batch, clocks: Ints) -> None:
+        """Go through a batch again for what it leaves behind; payload is not touched."""
+        before = self.engine.totals
+        self.meter.before(batch, self.engine)
+        parts = [_forgetting(part) for part in self.engine.pieces(batch)]
+        for _ in self.meter.missed(batch, self.engine, before, Played.join(parts, len(self.plan.streams))):
+            pass
+        self._advance(clocks)
+        self.trimmed = self.trimmed[:0]
+
+    def _in_order(self, tables: Sequence[pa.Table | None]) -> tuple[Sequence[pa.Table | None], int]:
+        """Without the rows that come too late for windows that count rows, which hang on the order of arrival; and how many these are.
+
+        The clocks of all shards say what is late, so that it does not hang on the number of shards.
+        """
+        if not any(window.kind in COUNTING for window in self.problem.windows):
+            return tables, 0
+        now, kept, late = int(self.engine.seen.max()), [], 0
+        for table, time in zip(tables, self.plan.times, strict=True):
+            if table is not None:
+                timely = ticks(table[time]) >= now
+                late += int(np.count_nonzero(~timely))
+                table = table if timely.all() else table.filter(pa.array(timely))
+            kept.append(table)
+        return kept, late
+
+    def note_late(self, rows: int) -> None:
+        """Count rows that broke their promise and that the engine has not counted: it looks at their own windows only."""
+        if isinstance(self.engine, FastEngine):
+            self.engine.memory.n_late += rows
+        elif isinstance(self.engine, StepwiseEngine):
+            self.engine.totals = replace(self.engine.totals, n_late=self.engine.totals.n_late + rows)
+
+    def _arrange(self, tables: Sequence[pa.Table | None]) -> tuple[Batch, list[Ints]]:
+        """All rows in the order of play, by time, stream and `order`; and the place of each row of each stream in it."""
+        parts = [table for table in tables if table is not None and table.num_rows]
+        streams = [number for number, table in enumerate(tables) if table is not None and table.num_rows]
+        sizes = [part.num_rows for part in parts]
+        time = np.concatenate([np.empty(0, np.int64), *(ticks(part[self.plan.times[n]]) for n, part in zip(streams, parts, strict=True))])
+        stream = np.repeat(np.array(streams, dtype=np.int64), sizes)
+        order = np.argsort(time, kind="stable")
+        rises, along = time[order], stream[order]
+        if ((rises[1:] == rises[:-1]) & (along[1:] == along[:-1])).any():
+            order = np.lexsort((np.concatenate([ranks(part) for part in parts]), stream, time))
+            along = stream[order]
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        found = self._compared(parts, streams, place) if self.plan.sent and parts else {}
+        if not self.plan.sent or not parts:
+            found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
+        importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
+        size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
+        size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
+        ends = np.cumsum([0, *sizes])
+        places = [np.empty(0, np.int64) for _ in tables]
+        for number, begin, end in zip(streams, ends, ends[1:], strict=False):
+            places[number] = place[begin:end]
+        rest = {name: column[order] for name, column in found.items()}
+        return Batch(along, rises, importance=importance, size=size, **rest), places
+
+    def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
+        """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
+        return compared_columns(self.plan, self.problem, self.book, parts, streams, self.engine.totals.next_row + place)
+
+    def _importances(self, parts: list[pa.Table], streams: list[int]) -> Floats:
+        found = [np.asarray(part[IMPORTANCE].to_numpy(), dtype=np.float64) for part in parts]
+        for stream, column in zip(streams, found, strict=True):
+            bad = np.flatnonzero(~((column > 0) & (column <= MOST)))
+            if len(bad):
+                raise PenstockError(f"importance of stream {self.plan.streams[stream]} must be above 0 and finite, got {column[bad[0]]}")
+        return np.concatenate(found)
+
+    def _keys(self, table: pa.Table) -> list[pa.Array]:
+        return [table[f"key{number}"] for number in range(self.plan.keys)]
+
+    def _take_in(self, stream: int, table: pa.Table, rows: Ints) -> None:
+        """Hold the payload of new rows, by row."""
+        if (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows, kind="stable")  # each task sent its rows in order: a few runs to merge
+            rows, table = rows[order], table.take(pa.array(order))
+        kept = [*self.plan.payload[stream], *([IMPORTANCE] if self.plan.has_importance else [])]
+        keys = [f"key{number}" for number in range(self.plan.keys)]
+        self.payload.add(stream, rows, table.select([*(keys if stream == 0 else ()), *kept]))
+        if self.plan.judged is not None:
+            worth = [IMPORTANCE] if self.plan.has_importance else []
+            judged = self.plan.judged[stream]
+            names = [f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name for name in judged]
+            self.judged.add(stream, rows, table.select([*names, *worth]))
+
+    def _joined(self, outputs: Ints) -> Iterator[pa.Table]:
+        """The joined rows of these outputs (time, row per stream), some at a time."""
+        return (self._join(outputs[begin:end]) for begin, end in _pieces(self.payload, outputs))
+
+    def _join(self, outputs: Ints) -> pa.Table:
+        if not len(outputs):
+            return self.plan.schema.empty_table()
+        columns: dict[str, Any] = {LOST: pa.array(np.zeros(len(outputs)))}
+        worths = []
+        for stream, wanted in enumerate(self.plan.payload):
+            keys = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} if stream == 0 else {}
+            names = [*keys, *wanted, *([IMPORTANCE] if self.plan.has_importance else [])]
+            if names:
+                table = self.payload.fetch(stream, outputs[:, 1 + stream], names)
+                columns |= {keys.get(name, name): table[name] for name in names}
+            if self.plan.has_importance:
+                worths.append(np.asarray(columns.pop(IMPORTANCE)))
+        if self.plan.has_importance:
+            columns[VALUE] = pa.array(self._values(worths))
+        return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
+
+    def _would_have(self, missed: Ints, weight: Floats) -> Iterator[pa.Table]:
+        """Rows that were lost, as far as a condition looks at them, some at a time."""
+        return (self._missing(missed[begin:end], weight[begin:end]) for begin, end in _pieces(self.judged, missed))
+
+    def _missing(self, missed: Ints, weight: Floats) -> pa.Table:
+        if not len(missed):
+            return self.plan.schema.empty_table()
+        assert self.plan.judged is not None
+        columns: dict[str, Any] = {LOST: pa.array(weight)}
+        worths = []
+        for stream, wanted in enumerate(self.plan.judged):
+            names = {f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name: name for name in wanted}
+            worth = [IMPORTANCE] if self.plan.has_importance else []
+            if names or worth:
+                table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
+                columns |= {name: table[own] for own, name in names.items()}
+                worths += [np.asarray(table[name]) for name in worth]
+        if self.plan.has_importance:
+            columns[VALUE] = pa.array(self._values(worths))
+        size = len(missed)
+        return pa.table(
+            [columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in self.plan.schema], schema=self.plan.schema
+        )
+
+    def _values(self, worths: list[Any]) -> Any:
+        """The value of each output, from the importances of its members."""
+        objective = self.problem.objective
+        if len(worths) == 2:
+            return objective.pairs(worths[0], worths[1])
+        return np.array([objective.of(list(members)) for members in zip(*worths, strict=True)])
+
+    def _advance(self, clocks: Ints) -> Ints:
+        """Take note of the clocks of all shards; the rows that expire with them."""
+        expired = np.empty(0, dtype=np.int64)
+        if (clocks > UNKNOWN).any():
+            expired = self.engine.advance(clocks)
+            self.meter.ghosts = self._most_ghosts()
+            self.meter.advance(clocks, self.engine)
+        if self.book.is_crowded:
+            self.book.prune(self._keys_in_use())
+        return expired
+
+    def _keys_in_use(self) -> Ints:
+        """The numbers that memory, ghosts and statistics refer to; of those that last, statistics need no name."""
+        known = [one.keys() for one in (self.engine, self.meter.shadow) if one is not None]
+        known += [part["key"] for part in self.meter.past.parts]
+        if self.book.lasting and not (self.book.number < LASTING).any():
+            return np.concatenate(known)
+        counted = self.engine.statistics.snapshot()
+        known += [np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1")]
+        if self.problem.predicate.name == LINKS:
+            engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
+            known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
+            known += [numbers_in(part["values"]) for part in self.meter.past.parts]
+            known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
+        return np.concatenate(known)
+
+    def _end(self, played: Played, clocks: Ints) -> tuple[Ints, pa.Table]:
+        """End the batch: who has left the memory, and in which instant last."""
+        trimmed, self.trimmed = self.trimmed, self.trimmed[:0]
+        start = self.engine.totals.instant
+        expired = self._advance(clocks)
+        rows = np.concatenate([trimmed, played.sheds, played.expired, expired])
+        at = [np.full(len(trimmed), self.trimmed_at), played.shed_at, played.expired_at, np.full(len(expired), start)]
+        return rows, pa.table({"row": rows, "left": np.concatenate(at)})
+
+    def trim(self) -> None:
+        """Shed down to the budget, which may be smaller than it was."""
+        self.trimmed_at = self.engine.totals.instant
+        exact = self.meter.shadow is None
+        if exact:
+            self.meter.begin(self.engine)
+        trimmed = self.engine.trim()
+        if exact and not len(trimmed):
+            self.meter.shadow = None  # it need not have begun
+        self.trimmed = np.concatenate([self.trimmed, trimmed])
+
+    def _arrivals(self, tables: Sequence[pa.Table | None], places: list[Ints], batch: Batch, before: Totals) -> list[pa.Table | None]:
+        """For the ledger: all rows of the batch, with their numbers and the instants of their arrival."""
+        instant = before.instant + 1 + np.cumsum(np.concatenate([[0], np.diff(batch.time) != 0]))[: len(batch)]
+        out: list[pa.Table | None] = []
+        for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
+            if table is None or not table.num_rows:
+                out.append(None)
+                continue
+            out.append(self._recorded(stream, table, before.next_row + rows, instant[rows]))
+        return out
+
+    def _recorded(self, stream: int, table: pa.Table, rows: Ints, instants: Ints) -> pa.Table:
+        """Rows of a stream as the ledger has them."""
+        kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
+        kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
+        own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
+        for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
+            own = own.append_column(name, table[f"key{number}"])
+        return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))
+
+    def _record_aside(self, result: Result) -> None:
+        """Rows that wait from now on, and those that were dropped: they have come, and have met nobody.
+
+        The numbers of the dropped are below 0, from where no engine counts.
+        """
+        for stream, table in enumerate(self.aside.came):
+            none = np.zeros(table.num_rows, np.int64)
+            result.aside.append(self._recorded(stream, table, none, none) if len(none) else None)
+        if any(window.kind in COUNTING for window in self.problem.windows):
+            return  # rows that are not played do not count there
+        at = self.engine.totals.instant
+        last = -1 - (self.number * SPAN + self.aside.numbered - self.aside.n_gone)
+        for stream, table in enumerate(self.aside.dropped):
+            rows = last - np.arange(table.num_rows)
+            last -= table.num_rows
+            if len(rows):
+                own = self._recorded(stream, table, rows, np.full(len(rows), at))
+                there = result.arrived[stream]
+                result.arrived[stream] = own if there is None else pa.concat_tables([there, own.cast(there.schema)])
+                result.left = pa.concat_tables([result.left, pa.table({"row": rows, "left": np.full(len(rows), at - 1)})])
+
+    def _counts(self, before: Totals, loss: Loss, trimmed: int) -> dict[str, float]:
+        """The counts of the batch, those of the life of the shard with the prefix `total_`, and what is held now."""
+        totals = self.engine.totals
+        counts = {name: getattr(totals, name) - getattr(before, name) for name in _COUNTED} | vars(loss)
+        counts["n_shed"] += trimmed
+        counts |= {f"total_{name}": getattr(totals, name) for name in _COUNTED}
+        counts |= {f"total_{name}": value for name, value in vars(self.meter.total).items()}
+        counts |= {f"held_{number}": int(held) for number, held in enumerate(self.engine.held + self.aside.held)}
+        waiting = int(self.aside.held.sum())
+        for name in ("n_input", "n_shed"):  # what was dropped has come and gone
+            counts[name] += self.aside.n_gone
+            counts[f"total_{name}"] += self.aside.n_dropped
+        for prefix, gone in (("", self.aside.n_gone), ("total_", self.aside.n_dropped)):
+            if gone:  # what it would have made with rows that are yet to come nobody can count, nor bound
+                counts |= {f"{prefix}{name}": value for name, value in _UNKNOWN.items()}
+        counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
+        size = self.payload.n_bytes + OVERHEAD * totals.retained + self.aside.n_bytes
+        counts |= {"retained_rows": totals.retained + waiting, "retained_bytes": size}
+        statistics, ghosts = self.engine.statistics, self.meter.past.n_bytes + (self.meter.shadow.n_bytes if self.meter.shadow else 0)
+        counts |= {"overhead_statistics": statistics.n_bytes, "overhead_sketched": int(statistics.is_sketch)}
+        return counts | {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
+
+
+_UNKNOWN = {"estimated": 1.0, "unknown": np.inf, "unknown_value": np.inf}
+_COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")

@@ -1,0 +1,346 @@
+"""A shard <-> Spark's state: cost follows what has changed, not what is held.
+
+The truth is in the state: the blocks of payload, each written once; a snapshot of the engine, now and then; and since then a log of the
+rows that were played, which the engine plays again when it must be rebuilt. An engine is deterministic, so that gives the same
+memory. A snapshot is written when the log would become larger than it. local_copy.py spares most batches the reading.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.batch import Batch
+from penstock.core.clock_limit import Limit
+from penstock.core.duration import in_units
+from penstock.core.errors import PenstockError
+from penstock.core.trace import Ints
+from penstock.engine.compiled.engine import FastEngine
+from penstock.ledger.manifest import Attempt
+from penstock.shard import local_copy as local
+from penstock.shard.keys import packed_names, unpacked_names
+from penstock.shard.shard import Result, Shard
+from penstock.shard.shard_ids import shard_ids
+from penstock.shard.shard_plan import Plan
+from penstock.shard.waiting_rows import FACTS, ROWS
+
+FORMAT = 2
+"""Of what is written into the state. A release reads the formats up to its own."""
+HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_log bigint, log_bytes bigint, n_null bigint"
+CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
+_CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
+_TUPLE = 100  # bytes of a tuple in a snapshot, about
+_PAST = 25  # bytes of a row of the past in a snapshot, about
+_ENTRY = 17  # bytes of a row in a log, at least
+_LEAST = 1 << 16  # a log of so many bytes needs no snapshot
+_MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
+_OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
+_LENGTHS = ("window", "half_life")
+"""Which of them are lengths of time."""
+_FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "overhead", "ahead")
+"""What may change at a restart."""
+_OWN = ("ghosts", "overhead", "ahead")
+"""What of it are fields of a plan, and no options of the engine."""
+_FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""What older states do not tell of."""
+
+
+class Cells(Protocol):
+    """A map of binary cells by kind and number, as Spark's map state is."""
+
+    def updateValue(self, key: tuple[str, int], value: tuple[bytes]) -> None: ...  # noqa: N802
+    def removeKey(self, key: tuple[str, int]) -> None: ...  # noqa: N802
+    def iterator(self) -> Iterator[tuple[Any, Any]]: ...
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """What a state was made with, in a form that outlives a release."""
+    options = {name: value for name, value in plan.options.items() if value is not None and name not in _FREE}
+    options["policy"] = getattr(options["policy"], "name", options["policy"])
+    if callable(options.get("objective")):
+        options["objective"] = "a function"
+    fixed = options | {
+        "streams": list(plan.streams),
+        "keys": [str(field) for field in plan.schema][: plan.keys],
+        "schema": [str(field) for field in plan.schema][plan.keys :],
+        "condition": plan.condition,
+        "shards": len(plan.shards),
+        "compared": [list(own) for own in plan.sent] or None,
+        **plan.facts,
+    }
+    free = {name: getattr(plan, name) if name in _OWN else plan.options.get(name) for name in _FREE}
+    made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
+    return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
+
+
+def plan_of(found: dict[str, Any]) -> Plan:
+    """The plan that a state was made with, but for functions of the user."""
+    fixed, made = found["fixed"], found["made"]
+    options = {name: value for name, value in (fixed | found["free"]).items() if value is not None}
+    options = {name: options[name] for name in (*_OPTIONS, *_FREE) if name in options and name not in _OWN}
+    return Plan(
+        streams=tuple(fixed["streams"]),
+        keys=made["keys"],
+        payload=tuple(map(tuple, made["payload"])),
+        options=options,
+        schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(made["arrow"]))),
+        times=tuple(made["times"]),
+        has_importance=made["has_importance"],
+        name=made["name"],
+        shards=tuple(int(i) for i in shard_ids(fixed["shards"])),
+        ghosts=found["free"]["ghosts"],
+        ahead=_limit(found["free"]),
+        overhead=found["free"].get("overhead"),
+        condition=fixed["condition"],
+        judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
+        facts={name: fixed[name] for name in _FACTS if name in fixed},
+    )
+
+
+def check(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Refuse to go on with a state that was made with other settings."""
+    if old["format"] > new["format"]:
+        which = f"format {old['format']}, this one reads up to {new['format']}"
+        raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
+    names = sorted(set(old["fixed"]) | (set(new["fixed"]) - set(_FACTS)))
+    differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
+    told = [f"{name} was {_told(name, was)}, now it is {_told(name, now)}" for name, was, now in differences if was != now]
+    if told:
+        ours = any(one.startswith("spark.sql.") for one in told)
+        remedy = "Set that in the session as it was, or use a new checkpoint" if ours else "Use a new checkpoint, "
+        raise PenstockError(
+            f"the checkpoint was made with other settings: {'; '.join(told)}. {remedy}"
+            f"{'' if ours else 'or for another number of shards `penstock reshard`'}"
+        )
+
+
+def _told(name: str, setting: Any) -> str:
+    """A setting as users write it.
+
+    >>> _told("window", {"l": 90_000_000, "r": "none"}), _told("half_life", 60e6), _told("policy", "prob")
+    ('l: 90 seconds, r: none', '1 minute', 'prob')
+    """
+    if name in _LENGTHS and isinstance(setting, dict):
+        return ", ".join(f"{stream}: {_told(name, length)}" for stream, length in setting.items())
+    return in_units(int(setting)) if name in _LENGTHS and isinstance(setting, int | float) else _plain(setting)
+
+
+def _plain(setting: Any) -> str:
+    """A setting without the name of a class around the columns in it.
+
+    >>> _plain(["pyarrow.Field<user: string>"])
+    '[user: string]'
+    """
+    return re.sub(r"'pyarrow\.Field<(.*?)>'", r"\1", str(setting))
+
+
+class Vault:
+    """The state of one shard: `open` it, `save` it after each batch."""
+
+    def __init__(self, plan: Plan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
+        self.plan, self.number = plan, number
+        self.get_head, self.set_head, self.cells = get_head, set_head, cells
+        self.head: Any = None  # as it was read
+
+    def open(self, nearby: Path | None) -> Shard:
+        """The shard as it was after the last committed batch, under the settings of now."""
+        head = self.head = self.get_head()
+        if head is None:
+            return Shard(self.plan, self.number)
+        was, now = json.loads(head[1]), settings(self.plan)
+        check(was, now)
+        changed = was["free"] != now["free"]
+        shard = None if nearby is None or changed else local.pick_up(nearby, str(head[0]), self.plan, self.number)
+        if shard is None:
+            shard = self._rebuild(head, was["free"])
+        shard.n_null = int(head[6])
+        if changed:
+            shard = _moved(shard, self.plan, self.number)
+        shard.attempts = [Attempt(*one) for one in was.get("attempts", [])]
+        return shard
+
+    def _rebuild(self, head: Any, free: dict[str, Any]) -> Shard:
+        """Read everything: the last snapshot, the log since then, the blocks."""
+        found: dict[str, dict[int, bytes]] = {kind: {} for kind in ("snapshot", "log", "block", "judged", FACTS, ROWS)}
+        for (kind, number), (cell,) in self.cells.iterator():
+            found[kind][int(number)] = bytes(cell)
+        shard = Shard(_with(self.plan, free), self.number)
+        if found["snapshot"]:
+            _restore(shard, b"".join(_cell(found["snapshot"], number, "snapshot") for number in range(int(head[2]))))
+        for number in range(int(head[3]), int(head[4])):
+            _replay(shard, _cell(found["log"], number, "log"))
+        shard.aside.restore(found[FACTS].get(0), found[ROWS])
+        shard.reserve(shard.aside.used(shard.problem.budget))
+        shard.payload.restore(found["block"], shard.engine.retained())
+        shard.judged.restore(found["judged"], shard.meter.watched(shard.engine))
+        return shard
+
+    def save(self, shard: Shard, result: Result, clocks: Ints, nearby: Path | None) -> None:
+        """Write what a batch has changed since `open`."""
+        head = self.head
+        _, _, n_snapshot, first_log, next_log, log_bytes = (head or ("", "", 0, 0, 0, 0))[:6]
+        for kind, changes in result.changes.items():
+            for number, cell in changes.items():
+                self._put(kind, number, cell)
+        held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
+        room = min(_CHUNK, max(_LEAST, _TUPLE * held + _PAST * len(shard.meter.past)) - log_bytes)
+        alike = isinstance(shard.engine, FastEngine) and (head is None or _without_attempts(head[1]) == settings(shard.plan))
+        entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
+        if entry and len(entry) <= room:
+            self._put("log", next_log, entry)
+            next_log, log_bytes = next_log + 1, log_bytes + len(entry)
+        else:
+            chunks = _chunks(shard)
+            for number in range(max(len(chunks), n_snapshot)):
+                self._put("snapshot", number, chunks[number] if number < len(chunks) else None)
+            for number in range(first_log, next_log):
+                self._put("log", number, None)
+            n_snapshot, first_log, log_bytes = len(chunks), next_log, 0
+        mark = uuid.uuid4().hex
+        self.set_head((mark, _settings_text(shard), n_snapshot, first_log, next_log, log_bytes, shard.n_null))
+        if nearby is not None:
+            local.leave(nearby, mark, shard, result.changes)
+
+    def _put(self, kind: str, number: int, cell: bytes | None) -> None:
+        if cell is None:
+            self.cells.removeKey((kind, number))
+        else:
+            self.cells.updateValue((kind, number), (cell,))
+
+
+def whole(shard: Shard) -> tuple[tuple[Any, ...], dict[tuple[str, int], bytes]]:
+    """All of a shard as a state that nobody has written yet: its head and its cells."""
+    chunks = _chunks(shard)
+    cells = {("snapshot", number): chunk for number, chunk in enumerate(chunks)}
+    for kind, store in (("block", shard.payload), ("judged", shard.judged)):
+        cells |= {(kind, number): block.pack() for number, block in store.blocks.items()}
+    cells |= {(kind, number): cell for kind, found in shard.aside.cells().items() for number, cell in found.items()}
+    return (uuid.uuid4().hex, _settings_text(shard), len(chunks), 0, 0, 0, shard.n_null), cells
+
+
+def _settings_text(shard: Shard) -> str:
+    """What is in the head beside numbers: the settings, and the last attempts in the ledger."""
+    return json.dumps(settings(shard.plan) | ({"attempts": shard.attempts} if shard.attempts else {}))
+
+
+def _without_attempts(text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name != "attempts"}
+
+
+def _with(plan: Plan, free: dict[str, Any]) -> Plan:
+    """The plan with the free settings of another."""
+    options = {name: value for name, value in plan.options.items() if name not in _FREE}
+    options |= {name: value for name, value in free.items() if name not in _OWN and value is not None}
+    return replace(plan, options=options, ghosts=free["ghosts"], overhead=free.get("overhead"), ahead=_limit(free))
+
+
+def _limit(free: dict[str, Any]) -> Limit | None:
+    """How far rows might be ahead; older states had no limit."""
+    return None if free.get("ahead") is None else Limit(*free["ahead"])
+
+
+def _moved(old: Shard, plan: Plan, number: int) -> Shard:
+    """The same shard under other free settings: what a smaller budget has no room for is shed at once."""
+    new = Shard(plan, number)
+    if old.problem.budget.in_bytes != new.problem.budget.in_bytes:
+        was, now = ("bytes" if one.problem.budget.in_bytes else "rows" for one in (old, new))
+        raise PenstockError(
+            f"memory must stay in {was} over a restart, got {plan.options['memory']!r} per shard, which is in {now}; use a new checkpoint"
+        )
+    new.engine.restore(old.engine.snapshot())
+    new.meter.restore(old.meter.snapshot())
+    new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
+    new.aside = old.aside.under(plan)
+    new.reserve(new.aside.used(new.problem.budget))
+    new.trim()
+    return new
+
+
+def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
+    names, numbers = result.names
+    columns = {name: column for name, column in vars(result.batch).items() if column is not None}
+    columns["stream"] = columns["stream"].astype(np.int8)
+    used = shard.aside.used(shard.problem.budget)
+    columns |= {"aside": used} if used.any() else {}
+    return zipped(
+        columns
+        | {
+            "clocks": clocks,
+            "names": packed_names(names),
+            "numbers": numbers,
+            "next": np.array([shard.book.next, result.late]),
+        }
+    )
+
+
+def _replay(shard: Shard, cell: bytes) -> None:
+    entry = unzipped(cell)
+    clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
+    shard.book.enter(unpacked_names(names), numbers)
+    shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
+    shard.reserve(entry.pop("aside", np.zeros(1, np.int64)))
+    shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
+    shard.note_late(late)
+
+
+def _chunks(shard: Shard) -> list[bytes]:
+    state = _snapshot(shard)
+    return [state[at : at + _CHUNK] for at in range(0, len(state), _CHUNK)]
+
+
+def _snapshot(shard: Shard) -> bytes:
+    meter = shard.meter.snapshot()
+    state: dict[str, Any] = {"engine": np.frombuffer(shard.engine.snapshot(), np.uint8)}
+    shadow, total = meter.pop("shadow"), meter.pop("total")
+    state |= {f"meter.{name}": np.asarray(value) for name, value in meter.items()}
+    state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
+    state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
+    book = shard.book
+    state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch tells of them
+    return zipped(state | {"names": packed_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
+
+
+def _restore(shard: Shard, cell: bytes) -> None:
+    state = unzipped(cell)
+    trust = shard.plan.trust
+    shard.engine.restore(state["engine"].tobytes(), trust=trust)
+    meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
+    meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
+    shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None}, trust=trust)
+    shard.book.enter(unpacked_names(state["names"]), state["numbers"])
+    shard.book.next, shard.book.calm = (int(value) for value in state["next"])
+    if "trimmed" in state:  # older snapshots have none
+        shard.trimmed, shard.trimmed_at = state["trimmed"], int(state["trimmed_at"])
+
+
+def zipped(arrays: dict[str, Any]) -> bytes:
+    """Arrays by name as one value."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def unzipped(cell: bytes) -> dict[str, Any]:
+    """The arrays in a value."""
+    try:
+        with np.load(io.BytesIO(cell), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise PenstockError(f"the state is damaged: a snapshot or log of a shard cannot be read ({error})") from None
+
+
+def _cell(found: dict[int, bytes], number: int, kind: str) -> bytes:
+    if number not in found:
+        raise PenstockError(f"the state is damaged: {kind} {number} of a shard is missing")
+    return found[number]

@@ -1,0 +1,151 @@
+"""The contenders of `penstock bench spark`: one job, and the ways to do it.
+
+Rows come from Spark's `rate-micro-batch` source, which makes every batch of the same size and costs next to nothing. Each stream has
+1,000 rows per second of event time: a window of n rows lasts n ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.spark.join.join import join, stream
+
+FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+STORE = "spark.sql.streaming.stateStore.providerClass"
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
+ROCKSDB = {STORE: f"{_PROVIDERS}.RocksDBStateStoreProvider"}
+HEAP = {STORE: f"{_PROVIDERS}.HDFSBackedStateStoreProvider"}
+_START = 1_767_225_600_000
+"""The time of the first row, in ms. One of 1970-01-01 00:00 would be late for Spark, whose watermark begins there."""
+OBSERVED = "penstock"
+SIDES = "lrstu"
+"""The names of the streams there can be."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every contender does; the defaults are those of the targets: rows of 30 bytes, 0.4 outputs per input."""
+
+    rows: int = 500_000  # per batch, of all streams together
+    window: int = 20_000  # rows of each stream
+    keys: int = 50_000
+    shards: int = 2
+    batches: int = 10  # that count
+    own_batches: int = 3  # that count, of Spark's own join: it is slow
+    streams: int = 2
+    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, an eighth
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to do the job: how its query is made, what Spark is told, and in which part of the memory that all would need."""
+
+    build: Callable[[Mapping[str, DataFrame], Job, Contender], DataFrame]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    joins: bool = True
+    share: float | None = None  # of the rows in all windows; None: not bounded
+    slow: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether its result is the whole join."""
+        return self.joins and (self.share is None or self.share >= 1)
+
+    def batches(self, job: Job) -> tuple[int, int]:
+        """How many batches warm up, and how many count."""
+        return (-(-job.warm_up // 8), job.own_batches) if self.slow else (job.warm_up, job.batches)
+
+    def memory(self, job: Job) -> int | None:
+        """The budget in rows."""
+        return None if self.share is None else max(job.shards, int(job.streams * job.window * self.share))
+
+
+def keys_for(window: int, streams: int) -> int:
+    """How many keys make 0.4 outputs per row: each row finds `window / keys` of its key in every other stream.
+
+    >>> keys_for(20_000, 2), keys_for(20_000, 3)
+    (50000, 31623)
+    """
+    return max(1, round(window / 0.4 ** (1 / (streams - 1))))
+
+
+def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:
+    """The query of a contender, on rows that keep coming."""
+    return contender.build({side: _source(spark, side, job) for side in sides_of(job)}, job, contender)
+
+
+def sides_of(job: Job) -> str:
+    """The names of the streams, a letter each.
+
+    >>> sides_of(Job(streams=3))
+    'lrs'
+    """
+    return SIDES[: job.streams]
+
+
+def sample(spark: SparkSession, job: Job, rows: int) -> tuple[pa.Table, pa.Table]:
+    """The first rows of each stream as tables, for those who are not on Spark: `t` (event time in ms), `k`, `v`."""
+    numbers = spark.range(max(1, rows // 2)).withColumnRenamed("id", "value")
+    left, right = (_rows(numbers, side, job).select(F.unix_millis("ts").alias("t"), "k", "v").toArrow() for side in "lr")
+    return left, right
+
+
+def _rows(numbers: DataFrame, side: str, job: Job) -> DataFrame:
+    """Row n of a stream: its time, a key that looks random, and a payload of ten characters that names it."""
+    return numbers.select(
+        F.timestamp_millis(F.col("value") + F.lit(_START)).alias("ts"),
+        F.pmod(F.xxhash64("value", F.lit(side)), F.lit(job.keys)).alias("k"),
+        F.concat(F.lit(side), F.lpad(F.col("value").cast("string"), 9, "0")).alias("v"),
+    )
+
+
+def _source(spark: SparkSession, side: str, job: Job) -> DataFrame:
+    options = {"rowsPerBatch": job.rows // job.streams, "numPartitions": job.shards, "startTimestamp": 0, "advanceMillisPerBatch": 1}
+    return _rows(spark.readStream.format("rate-micro-batch").options(**options).load(), side, job)
+
+
+def _pass_through(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
+    """All rows to Python and back, and nothing else."""
+    every = reduce(DataFrame.unionByName, sides.values())
+    return every.mapInArrow(lambda batches: batches, every.schema)
+
+
+def _spark_join(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
+    """Spark's own join; of more than two streams a cascade, each step with bounds between the new stream and all before it."""
+    first, *rest = sides
+    out = _watermarked(sides[first], first)
+    for number, side in enumerate(rest, 1):
+        near = [
+            f"{side}_ts > {other}_ts - interval {job.window} milliseconds and {side}_ts < {other}_ts + interval {job.window} milliseconds"
+            for other in list(sides)[:number]
+        ]
+        out = out.join(_watermarked(sides[side], side), F.expr(" and ".join([f"{first}_k = {side}_k", *near])))
+        # Spark wants one event time in what it joins next: the time of the new stream becomes an ordinary column.
+        out = out.withColumn(f"{side}_ts", F.timestamp_micros(F.unix_micros(f"{side}_ts")))
+    return out.selectExpr(f"{first}_k as k", *(f"{side}_{column}" for side in sides for column in ("ts", "v")))
+
+
+def _watermarked(frame: DataFrame, side: str) -> DataFrame:
+    return frame.select(*(F.col(column).alias(f"{side}_{column}") for column in frame.columns)).withWatermark(f"{side}_ts", "0 seconds")
+
+
+def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
+    streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
+    return join(streams, on="k", memory=contender.memory(job), shards=job.shards, name=OBSERVED)
+
+
+CONTENDERS: dict[str, Contender] = {
+    "pass-through": Contender(_pass_through, joins=False),
+    "spark-rocksdb": Contender(_spark_join, ROCKSDB | {FORMAT: "4"}, slow=True),
+    "spark-heap": Contender(_spark_join, HEAP | {FORMAT: "2"}, slow=True),
+    "penstock": Contender(_penstock, ROCKSDB, share=2.0),
+    "penstock-half": Contender(_penstock, ROCKSDB, share=0.5),
+    "penstock-tenth": Contender(_penstock, ROCKSDB, share=0.1),
+}
+"""In the order in which they run. Format 4 is the newest of Spark's join state; it needs RocksDB."""

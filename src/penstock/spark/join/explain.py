@@ -1,0 +1,180 @@
+"""`ps.explain`: how a join would run, said before it does: routing, shards, memory, engine, policy, columns, and an order of loops."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.budget import Budget
+from penstock.core.duration import UNITS, in_units
+from penstock.core.errors import PenstockError
+from penstock.core.graph import Graph
+from penstock.engine.compiled.engine import FastEngine
+from penstock.engine.opening import compiled_form
+from penstock.multiway.order import order_joins
+from penstock.multiway.stats import WindowStats
+from penstock.policies.table import open_policy
+from penstock.spark.join.join import join
+from penstock.spark.join.planning import Made, plan_join
+from penstock.spark.join.stream import Stream
+from penstock.statistics.base import Source
+
+_RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is told
+_HOW = {
+    "key": "by the hash of its key; no row is copied",
+    "cells": "by cell, four epsilon wide; a row of {first} to its own cell, a row of the others to every cell near it",
+    "matrix": "a matrix of {dimensions} shards, a dimension for each stream; a row goes to all shards with its coordinate",
+    "one": "one shard",
+}
+
+
+def explain(
+    streams: Mapping[str, Stream],
+    *,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    **arguments: Any,
+) -> str:
+    """How `ps.join` with these arguments would run, as text.
+
+    `rates` (rows per second) and `distinct` (values of what is compared) by stream are for the order of loops of three and more streams; a
+    thousand each unless told.
+    """
+    usual = {name: one.default for name, one in inspect.signature(join).parameters.items() if one.default is not inspect.Parameter.empty}
+    if "memory" not in arguments:
+        raise PenstockError('memory must be a positive number of rows or a size such as "512 MB", got nothing')
+    made = plan_join(streams, **usual | arguments)
+    lines = [
+        f"join of {', '.join(made.plan.streams)} where {_predicate(made)}",
+        f"windows    {', '.join(f'{name} {_window(side.window)}' for name, side in streams.items())}",
+        f"routing    {_routing(made)}",
+        f"memory     {_memory(made)}",
+        f"engine     {_engine(made)}",
+        f"policy     {_policy(made)}",
+        f"statistics {_statistics(made)}",
+        f"columns    {'; '.join(_columns(streams, made))}",
+        f"overhead   {_overhead(made)}",
+        f"lost       counted, up to {made.shard.meter.ghosts * made.route.shards:,} ghosts; beyond that estimated",
+    ]
+    if made.plan.max_output is not None:
+        lines.append(f"limit      a batch in which all shards make more than {made.plan.max_output:,} outputs fails")
+    if made.plan.ahead is not None:
+        what = "dropped" if made.plan.ahead.drop else "put aside until they do"
+        lines.append(f"ahead      rows more than {_window(made.plan.ahead.length)} ahead of what others support are {what}")
+    if made.plan.archive is not None:
+        lines.append(f"ledger     every copy of a row is written to {made.plan.archive}")
+    return "\n".join([*lines, *_order(streams, made, rates or {}, distinct or {})])
+
+
+def _predicate(made: Made) -> str:
+    compared = made.comparison
+    if compared.graph is not None:
+        return compared.text + (" (cross)" if compared.cross else "")
+    named = " and ".join(", ".join(own) for own in dict.fromkeys(compared.columns))
+    if compared.predicate.name == "eps":
+        return f"{named} of every two are at most {compared.predicate.epsilon:g} apart"
+    if compared.by_key:
+        return f"{named} {'is' if len(compared.columns[0]) == 1 else 'are'} equal"
+    return f"{named} of every two compare by {compared.predicate.name}"
+
+
+def _window(window: int | str) -> str:
+    if isinstance(window, str):
+        kind, _, rows = window.partition(":")
+        return {"none": "for ever", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
+    return in_units(window)
+
+
+def _routing(made: Made) -> str:
+    route = made.route
+    sides = " x ".join(map(str, route.dimensions))
+    text = f"{route.shards} shard{'s' if route.shards > 1 else ''}, {_HOW[route.kind].format(first=made.plan.streams[0], dimensions=sides)}"
+    if route.shards == 1:
+        return "one shard"
+    copies = [f"{name} {route.copies(number):g}" for number, name in enumerate(made.plan.streams)]
+    return text + (f"; copies of a row: {', '.join(copies)}" if route.replicates else "")
+
+
+def _memory(made: Made) -> str:
+    plan = made.plan
+    budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
+    unit = "bytes" if budget.in_bytes else "tuples"
+    own = " + ".join(f"{int(cap):,}" for cap in budget.caps[0])
+    copies = ", copies counted" if made.route.replicates else ""
+    return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies})"
+
+
+def _overhead(made: Made) -> str:
+    plan, shard = made.plan, made.shard
+    assert plan.overhead is not None
+    counted = f"statistics {shard.room:,} bytes, then a sketch; " if shard.room else ""
+    return f"{plan.overhead:,} bytes per shard: {counted}ghosts {plan.overhead - shard.room:,} bytes"
+
+
+def _engine(made: Made) -> str:
+    if isinstance(made.shard.engine, FastEngine):
+        return "compiled"
+    problem = made.shard.problem
+    if problem.predicate.name == "links":
+        why = "links between columns"
+    elif not problem.predicate.is_equality:
+        why = f"the predicate {problem.predicate.name}"
+    elif problem.counts_keys:
+        why = "windows of the rows of each key"
+    elif problem.objective.function is not None:
+        why = "a value function of yours"
+    else:
+        why = "the policy"
+    return f"stepwise, because of {why}: each instant looks at all of memory"
+
+
+def _policy(made: Made) -> str:
+    policy = open_policy(made.plan.options["policy"], made.shard.problem)
+    form = "" if compiled_form(made.shard.problem, policy) is None else ", in logarithmic time"
+    return f"{policy.name}: {getattr(policy, 'summary', '') or 'of your own'}{form}"
+
+
+def _statistics(made: Made) -> str:
+    source = made.shard.engine.statistics
+    if type(source) is Source:
+        return "none: the policy asks for none"
+    half_life = source.units()[1]
+    return made.shard.problem.stats + (f", half-life {_window(round(half_life))}" if half_life else "")
+
+
+def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:
+    """What is carried of each stream: what is compared, what the result shows, and what orders and weighs rows."""
+    out = []
+    for (name, side), compared in zip(streams.items(), made.comparison.columns, strict=True):
+        shown = side.frame.columns if side.columns is None else list(side.columns)
+        kept = list(dict.fromkeys([*compared, *shown, side.time, *([side.order] if side.order else [])]))
+        left = [column for column in side.frame.columns if column not in kept]
+        out.append(f"{name} carries {', '.join(kept)}" + (f" and leaves {', '.join(left)}" if left else ""))
+    return out
+
+
+def _order(streams: Mapping[str, Stream], made: Made, rates: Mapping[str, float], distinct: Mapping[str, float]) -> list[str]:
+    """An order of loops, where there is more than one; the compiled engine has none, since it finds the tuples of a key by a hash."""
+    for given, what in ((rates, "rates"), (distinct, "distinct")):
+        unknown = [name for name in given if name not in streams]
+        if unknown:
+            raise PenstockError(f"{what} must be given for the streams {', '.join(streams)}, got {unknown[0]!r}")
+    if len(streams) < 3 or isinstance(made.shard.engine, FastEngine):
+        return []
+    if not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
+        return []
+    stats = [
+        WindowStats(
+            name,
+            rate=rates.get(name, _RATE),
+            window=side.window if isinstance(side.window, str) else side.window / UNITS["second"],
+            distinct=dict.fromkeys(columns, distinct.get(name, _DISTINCT)) or _DISTINCT,  # a crossed stream compares nothing
+        )
+        for (name, side), columns in zip(streams.items(), made.comparison.columns, strict=True)
+    ]
+    graph = Graph(tuple(streams), made.comparison.links())
+    told = "the rates given" if rates else f"{_RATE:g} rows a second each, as none were told"
+    plan = order_joins(stats, on=graph, cross=True)
+    how = "The engine takes the stream with the fewest candidates next, at every arrival."
+    return [f"order      by {told}, in ticks of a second. {how}", *(f"  {line}" for line in plan.text().splitlines())]

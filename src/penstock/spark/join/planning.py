@@ -1,0 +1,241 @@
+"""A join, planned: its arguments checked, its columns, its route and its shards chosen, and nothing of it running yet."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.core.encoded import policy_state
+from penstock.core.errors import PenstockError, choose
+from penstock.core.graph import is_graph
+from penstock.core.window import COUNTING, Window
+from penstock.engine.stepwise import StepwiseEngine
+from penstock.ledger.ledger import FUNCTION, LedgerPlan
+from penstock.ledger.store import folder_of
+from penstock.shard.division import part_of, shard_count
+from penstock.shard.overhead import overhead_of
+from penstock.shard.shard import LOST, TIME, VALUE, Shard
+from penstock.shard.shard_ids import shard_ids
+from penstock.shard.shard_plan import Plan
+from penstock.spark.join.arguments import (
+    check_archive,
+    check_condition,
+    in_ticks,
+    judged_columns,
+    least_recall,
+    limit_of,
+    name_of,
+    usual_shards,
+    whole_number,
+    yes_or_no,
+)
+from penstock.spark.join.dispatch import links_in_ledger, places, route_of, sent_columns
+from penstock.spark.join.join_columns import Comparison, compare
+from penstock.spark.join.routes import Route
+from penstock.spark.join.session_terms import ANSI, ZONE, terms_of
+from penstock.spark.join.stream import Stream, prepared
+from penstock.spark.join.widening import widened
+from penstock.statistics.table import RUNNING
+
+_OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A join that has been checked and planned, and not yet assembled."""
+
+    plan: Plan
+    frames: list[DataFrame]
+    schema: T.StructType
+    route: Route
+    comparison: Comparison
+    shard: Shard
+    least: float | None
+    action: str
+
+    @property
+    def spark(self) -> SparkSession:
+        """Where it will run."""
+        return self.frames[0].sparkSession
+
+
+def plan_join(
+    streams: Mapping[str, Stream],
+    *,
+    on: Any,
+    predicate: Any,
+    cross: bool,
+    memory: Any,
+    policy: Any,
+    allocation: str,
+    stats: str,
+    objective: Any,
+    condition: str | None,
+    shards: int | None,
+    archive: str | None,
+    min_recall: Any,
+    max_output_per_batch: int | None,
+    ghosts: int,
+    ahead: Any,
+    overhead: Any,
+    how: str,
+    name: str,
+    trust: bool = False,
+    **options: Any,
+) -> Made:
+    """Check the arguments of `join` and say how it will run."""
+    if str(how).lower() != "inner":
+        raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
+    known = [option for option in inspect.signature(plan_join).parameters if option != "options"]
+    for option in options:
+        choose("join's option", option, (*known, *_OPTIONS))
+    _check_sides(streams)
+    streams = streams if is_graph(predicate) else widened(streams, on)
+    sides, names = list(streams.values()), tuple(streams)
+    spark = sides[0].frame.sparkSession
+    compared = compare(streams, on, predicate, cross)
+    weighed = any(side.importance is not None for side in sides)
+    route = route_of(streams, compared, None if shards is None else shard_count(shards), lambda: usual_shards(spark))
+    keys: Sequence[tuple[str, ...]] = compared.columns if compared.by_key else [()] * len(sides)
+    out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
+    sent = sent_columns(compared)
+    frames = [
+        prepared(side, own, columns, weighed, places(route, compared, number, own))
+        for number, (side, own, columns) in enumerate(zip(sides, sent, out, strict=True))
+    ]
+    schema = _schema(sides, keys, out, weighed)
+    check_condition(spark, condition, schema, archived=archive is not None)
+    terms = terms_of(spark, condition)
+    least, action = least_recall(min_recall)
+    place = folder_of(archive)
+    check_archive(place, dict(streams))
+    limit = limit_of(ahead, sides)
+    plan = Plan(
+        streams=names,
+        keys=len(keys[0]),
+        payload=tuple(tuple(columns.values()) for columns in out),
+        options={
+            "window": {n: s.window for n, s in streams.items()},
+            "lateness": {n: s.lateness for n, s in streams.items()},
+            "memory": part_of(memory, names, allocation, route.shards),
+            "allocation": allocation,
+            "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
+            "stats": choose("stats", stats, RUNNING),
+            "objective": objective,
+        }
+        | compared.options()
+        | {option: in_ticks(option, value) for option, value in options.items()},
+        schema=arrow_schema(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
+        times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
+        has_importance=weighed,
+        name=name_of(name),
+        shards=tuple(int(i) for i in shard_ids(route.shards)),
+        ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
+        overhead=overhead_of(overhead, memory, names, allocation, route.shards),
+        condition=condition,
+        judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
+        archive=place,
+        run=f"batch-{uuid.uuid4()}",
+        sent=() if compared.by_key else tuple(tuple(own) for own in sent),
+        columns=() if compared.by_key else compared.columns,
+        numeric=compared.numeric,
+        route=route.kind,
+        trust=yes_or_no("trust", trust),
+        max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
+        ahead=limit if sides[0].frame.isStreaming else None,
+        facts={
+            "name": name,
+            "archive": "not written" if archive is None else "written",
+            "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
+            **terms,
+        },
+    )
+    shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
+    if sides[0].frame.isStreaming and isinstance(shard.engine, StepwiseEngine):
+        policy_state(shard.engine.policy)
+    if archive is not None:
+        plan = _archived(plan, shard, schema, compared)
+    if not sides[0].frame.isStreaming and least is not None and action == "warn":
+        raise PenstockError(
+            f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
+        )
+    return Made(plan, frames, schema, route, compared, shard, least, action)
+
+
+def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparison) -> Plan:
+    """The plan with what settling must know."""
+    objective = shard.problem.objective
+    named = objective.name if objective.function is None else FUNCTION
+    windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
+    ledger = LedgerPlan(
+        name=plan.name,
+        streams=plan.streams,
+        keys=plan.keys,
+        payload=((*plan.key_names, *plan.payload[0]), *plan.payload[1:]),
+        windows=windows,
+        objective=named if plan.has_importance else None,
+        condition=plan.condition,
+        schema=schema.json(),
+        has_importance=plan.has_importance,
+        **links_in_ledger(compared, plan.sent),
+        counted=json.dumps(counted_rows(shard.problem.windows)),
+        zone=plan.facts.get(ZONE),
+        ansi=plan.facts.get(ANSI),
+    )
+    return replace(plan, ledger=ledger)
+
+
+def counted_rows(windows: Sequence[Window]) -> list[list[Any] | None] | None:
+    """By stream, the kind and size of a window that counts rows; None where there is none."""
+    found = [[window.kind, window.length] if window.kind in COUNTING else None for window in windows]
+    return found if any(found) else None
+
+
+def _check_sides(streams: Mapping[str, Stream]) -> None:
+    """Refuse what are no streams."""
+    if not isinstance(streams, Mapping):
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got a {type(streams).__name__}")
+    for name, side in streams.items():
+        if not isinstance(name, str) or not name:
+            raise PenstockError(f"streams must have texts for names, got {name!r}")
+        if not isinstance(side, Stream):
+            raise PenstockError(f"streams must be made by ps.stream, got a {type(side).__name__} for {name}")
+    if len(streams) < 2:
+        raise PenstockError(f"streams must be two or more of ps.stream by name, got {', '.join(streams) or 'none'}")
+    sides = list(streams.values())
+    if len({side.frame.isStreaming for side in sides}) > 1:
+        which = ", ".join(f"{n} {'streams' if s.frame.isStreaming else 'does not'}" for n, s in streams.items())
+        raise PenstockError(f"streams must be all streaming or all batch, got a mix: {which}")
+
+
+def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:
+    """The columns of a stream that go into the result beside the keys, and their names there."""
+    kept = side.columns if side.columns is not None else tuple(side.frame.columns)
+    return {column: f"{name}_{column}" for column in kept if column not in keys}
+
+
+def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
+    fields = [T.StructField(key, sides[0].frame.schema[key].dataType) for key in keys[0]]
+    for side, columns in zip(sides, out, strict=True):
+        fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
+    if weighed:
+        fields.append(T.StructField(VALUE, T.DoubleType()))
+    names = [field.name.lower() for field in fields]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
+    return T.StructType(fields)
+
+
+def arrow_schema(schema: T.StructType) -> Any:
+    """A schema of Spark in Arrow's terms, times in UTC: PySpark 4.2 asks for the zone, and before it there was no other."""
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)

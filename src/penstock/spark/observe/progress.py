@@ -1,0 +1,76 @@
+"""`ps.progress`: what a running join says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.spark.observe.metrics import HAS_IMPORTANCE
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last batch of a query: its id and, by the name of each join, its metrics."""
+
+    batch: int
+    joins: dict[str, dict[str, Any]]
+
+    def __str__(self) -> str:
+        lines = [f"batch {self.batch}"]
+        for name, found in self.joins.items():
+            lines.append(f"{name}:{'':28}{'batch':>14}{'in all':>16}")
+            for metric in found:
+                if not metric.startswith("total_") and (found.get(HAS_IMPORTANCE, True) or "value" not in metric):
+                    total = found.get(f"total_{metric}")
+                    lines.append(f"  {metric:32}{_text(found[metric]):>14}{'' if total is None else _text(total):>16}")
+        return "\n".join(lines)
+
+
+def progress(query: Any) -> Progress | None:
+    """The metrics of the last batch of a streaming query; None before the first. `print` shows a table.
+
+    A batch without data, in which Spark only moves a watermark on, changes nothing in a join, and Spark does not ask it: what is held
+    and the life of the query are those of the batch before.
+    """
+    last = query.lastProgress
+    if last is None:
+        return None
+    joins = joins_in(last)
+    if any(None in numbers.values() for numbers in joins.values()):
+        for earlier in reversed(query.recentProgress):
+            before = joins_in(earlier)
+            joins = {name: filled(numbers, before.get(name, {})) for name, numbers in joins.items()}
+    return Progress(int(last.batchId), joins)
+
+
+def joins_in(event: Any) -> dict[str, dict[str, Any]]:
+    """The metrics of the joins in a progress event, by name."""
+    found = {name: _numbers(row) for name, row in event.observedMetrics.items()}
+    return {name: numbers for name, numbers in found.items() if _is_ours(numbers)}
+
+
+def filled(numbers: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a batch; what Spark did not ask for is that of the batch before."""
+    return {name: before.get(name) if value is None else value for name, value in numbers.items()}
+
+
+def _numbers(row: Any) -> dict[str, Any]:
+    """The metrics in a row, which under Spark Connect comes as a list of values and a schema."""
+    found = row if isinstance(row, dict) else row.asDict()
+    if set(found) == {"values", "schema"}:
+        return dict(zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True))
+    return found
+
+
+def _is_ours(numbers: dict[str, Any]) -> bool:
+    return "total_recall" in numbers
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,4 @@
+"""`ps.settle` and `ps.debt`: what a join owes, as a batch query over its ledger.
+
+Imports join, session and the ledger.
+"""

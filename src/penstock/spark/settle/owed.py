@@ -1,0 +1,221 @@
+"""What a join owes, as a Spark query over its ledger: the exact join of what arrived, where the members did not meet.
+
+Members meet iff the last of them arrived not after the first of them left. All of a combination are in one shard (routes.py), so copies of
+a row are matched with those of their own shard only.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import add, mul
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.window import Window
+
+from penstock.core.errors import PenstockError
+from penstock.core.value import Objective
+from penstock.ledger.ledger import (
+    ARRIVED,
+    BATCH,
+    GONE,
+    IMPORTANCE,
+    KEY,
+    LEFT,
+    NO_LINKS,
+    ROW,
+    SHARD,
+    STREAM,
+    TIME,
+    LedgerPlan,
+)
+from penstock.ledger.manifest import Span
+from penstock.ledger.marks import NOTHING, bounds
+from penstock.spark.join.dispatch import read_predicate
+from penstock.spark.join.join_columns import sql_condition
+
+_VALUE = "_value"
+_BUCKET = "_bucket"
+_ENDS = "_ends"
+
+
+def owed_outputs(
+    ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None], objective: Objective | None = None
+) -> DataFrame:
+    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
+    gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
+    ledger = _with_ends(ledger, plan)
+    if since == NOTHING:
+        owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
+    else:
+        parts = [_joined(_sides(ledger, gone, plan, since, pivot, span), plan) for pivot, span in enumerate(times) if span is not None]
+        if not parts:  # departures only
+            return ledger.sparkSession.createDataFrame([], schema)
+        owed = reduce(DataFrame.unionByName, parts)
+    if plan.has_importance:
+        owed = owed.withColumn(_VALUE, _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
+    columns = {name: own for stream in range(len(plan.streams)) for own, name in plan.columns(stream).items()}
+    if plan.has_importance:
+        columns[schema.names[-1]] = _VALUE
+    void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
+    result = owed.select(*((F.lit(None) if name in void else F.col(columns[name])).alias(name) for name in schema.names))
+    return result if plan.condition is None else result.where(plan.condition)
+
+
+def _with_ends(ledger: DataFrame, plan: LedgerPlan) -> DataFrame:
+    """With the instant in which a tuple leaves a window of C rows: that of the C-th row after it, of its stream or of its key there."""
+    counted = json.loads(plan.counted)
+    if counted is None:
+        return ledger
+    ends = F.lit(None).cast("bigint")
+    for stream, window in enumerate(counted):
+        if window is not None:
+            keys = [f"_{name}" for name in plan.sent(stream)] if window[0] == "rows_per_key" else []
+            rows = Window.partitionBy(SHARD, STREAM, *keys).orderBy(ROW)
+            ends = F.when(F.col(STREAM) == stream, F.lead(ARRIVED, window[1]).over(rows)).otherwise(ends)
+    return ledger.withColumn(_ENDS, ends)
+
+
+def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
+    """The streams, where that of `pivot` is the first to bring a new tuple: those before it bring old ones, those after it any."""
+    sides = []
+    for stream in range(len(plan.streams)):
+        if stream == pivot:
+            wanted = F.col(BATCH) > since
+        else:
+            low, high = bounds(span, plan.windows[pivot], plan.windows[stream])
+            wanted = F.lit(True) if low is None else F.col(TIME) > low
+            wanted = wanted if high is None else wanted & (F.col(TIME) < high)
+            wanted = wanted & (F.col(BATCH) <= since) if stream < pivot else wanted
+        sides.append(_side(ledger.where(wanted), gone, plan, stream))
+    return sides
+
+
+def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> DataFrame:
+    """The arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in."""
+    tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _identity(plan), "left")
+    columns = [F.col(f"_{name}") for name in plan.sent(stream)]
+    columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
+    own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
+    columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
+    columns += [F.col(own) for own in plan.columns(stream) if own in ledger.columns]
+    windows = [window for window in plan.windows if window is not None]
+    if len(windows) == len(plan.windows):
+        # Without this, the join of a long ledger would look at every pair of tuples with equal keys, however far apart.
+        length = 2 * max(windows)
+        if stream == 0:
+            columns.append(_floor(TIME, length).alias(_BUCKET))
+        else:  # all stretches with tuples of the first stream in them that may match
+            first, last = f"{TIME} - {windows[0] - 1}", f"{TIME} + {windows[stream] - 1}"
+            columns.append(F.explode(F.sequence(_floor(first, length), _floor(last, length))).alias(_BUCKET))
+    return tuples.select(*columns)
+
+
+def _identity(plan: LedgerPlan) -> list[str]:
+    """What tells copies of rows apart. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
+    return [ROW] if plan.links == NO_LINKS else [SHARD, ROW]
+
+
+def _floor(text: str, length: int) -> Column:
+    return F.expr(f"(({text}) - pmod({text}, {length})) div {length}")
+
+
+def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
+    """The combinations that are in the exact result, but were not emitted."""
+    on = [f"_{name}" for name in plan.sent(0)] if plan.links == NO_LINKS else [SHARD]
+    on += [_BUCKET] if _BUCKET in sides[0].columns else []
+    out = sides[0]
+    for stream, side in enumerate(sides[1:], 1):
+        out = out.join(side, on)
+        for condition in _links(plan, stream):
+            out = out.where(condition)
+        for other in range(stream):
+            for late, early in ((stream, other), (other, stream)):
+                window = plan.windows[early]
+                if window is not None:
+                    out = out.where(F.col(f"{TIME}_{late}") - F.col(f"{TIME}_{early}") < window)
+    last = F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))
+    for stream in range(len(sides)):
+        ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
+        if ends in out.columns:  # those that arrive together always meet (readings, 14)
+            out = out.where(F.col(ends).isNull() | (F.col(ends) > last) | (arrived == last))
+    left = F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))  # null, where none has left
+    return out.where(last > left)
+
+
+def _links(plan: LedgerPlan, stream: int) -> list[Column]:
+    """The links of a stream with those before it."""
+    found = json.loads(plan.links)
+    return [
+        sql_condition(read_predicate(link), *([F.col(f"_{name}") for name in link[end]] for end in ("low", "high")))
+        for link in ([] if found is None else found["links"])
+        if link["streams"][1] == stream
+    ]
+
+
+def _value(objective: Objective | None, worths: list[Column]) -> Column:
+    """The value of an output, computed in the order of the engine, so that no rounding differs; unknown without an objective."""
+    if objective is None:
+        return F.lit(None).cast("double")
+    if objective.function is not None:
+        return F.udf(lambda *members: objective.of(list(members)), T.DoubleType())(*worths)
+    forms = {
+        "count": lambda: F.lit(1.0),
+        "min": lambda: F.least(*worths),
+        "max": lambda: F.greatest(*worths),
+        "sum": lambda: reduce(add, worths),
+        "product": lambda: reduce(mul, worths),
+        "avg": lambda: reduce(add, worths) / len(worths),
+    }
+    return forms[objective.name]()
+
+
+def pages_frame(spark: SparkSession, plan: LedgerPlan, result: T.StructType, pages: list[str], bare: list[str]) -> DataFrame:
+    """The rows of pages, and of bare ones of release 0.1.0, in which the columns of the user have their names."""
+    ours = _own_schema(plan, result)
+    columns = {own: result[name] for stream in range(len(plan.streams)) for own, name in plan.columns(stream).items()}
+    kept = {own: field for own, field in columns.items() if not isinstance(field.dataType, T.NullType)}
+    schema = T.StructType([*ours, *(T.StructField(own, field.dataType) for own, field in kept.items())])
+    frames = [read_parquet(spark, schema, pages)] if pages else []
+    if bare:
+        meets = {name.lower() for name in ours.names} & {field.name.lower() for field in kept.values()}
+        if meets:
+            raise PenstockError(
+                f"archive of release 0.1.0 cannot be settled where columns are called {', '.join(sorted(meets))}, as its own are"
+            )
+        frames.append(read_parquet(spark, T.StructType([*ours, *kept.values()]), bare).toDF(*schema.names))
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], schema)
+
+
+def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
+    """Our own columns in pages."""
+    ours = [T.StructField(name, T.LongType()) for name in (BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME)]
+    links = json.loads(plan.links)
+    if links is None:
+        ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
+    else:
+        ours += [T.StructField(f"_{name}", T.DataType.fromDDL(kind)) for name, kind in links["types"].items()]
+    return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
+
+
+def read_parquet(spark: SparkSession, schema: T.StructType, paths: list[str]) -> DataFrame:
+    """The rows of Parquet files."""
+    return spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").parquet(*paths)
+
+
+def without_void(schema: T.StructType) -> T.StructType:
+    """Without columns that hold nothing but nulls, which Parquet does not know."""
+    return T.StructType([field for field in schema if not isinstance(field.dataType, T.NullType)])
+
+
+def whole_rows(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """The columns of the result, in their order."""
+    void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
+    return frame.select(*(F.lit(None).alias(field.name) if field.name in void else named(field.name) for field in schema))
+
+
+def named(name: str) -> Column:
+    """A column by its name, whatever is in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
