@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.engine.compiled.engine import FastEngine
+from penstock.engine.compiled.engine import CompiledEngine
 from strategies import EVERYTHING, opened
 
 WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
@@ -39,7 +39,7 @@ def test_what_is_shed_between_tides_is_what_steps_shed(policy, streams):
 @pytest.mark.parametrize(("policy", "streams", "ever"), [("prob", 2, True), ("life", 2, True), ("ep", 6, True), ("ep", 5, False)])
 def test_a_tournament_begins_with_the_flood_and_ends_with_the_ebb(policy, streams, ever):
     engine, batch = opened(a_tide(streams), window=20, memory=12, policy=policy, stats="decayed", half_life=15.0)
-    assert isinstance(engine, FastEngine)
+    assert isinstance(engine, CompiledEngine)
     held = []
     for begin, end in pairwise((0, 5, 40, 48, 53, 88)):
         engine.play(batch.cut(begin, end))

@@ -8,7 +8,7 @@ whatever has a user's Python in it or needs a look at each pair of tuples. `open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,11 +18,15 @@ from numpy.typing import NDArray
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.trace import Floats, Ints
+from penstock.core.trace import Bools, Floats, Ints
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 from penstock.engine.view import View
 
 Progress = Callable[[int], object]
+Renumber = Callable[[int, Ints], Ints]
+"""The keys of an engine, which is the first, second, ... of several, by the numbers that they have where all are together."""
+Chosen = Callable[[int, Ints], Bools]
+"""Which keys of an engine, the first, second, ... of several, are wanted."""
 TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
 """The columns of `Engine.tuples`."""
 PIECE = 1 << 19
@@ -134,6 +138,9 @@ class Statistics(Protocol):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a state."""
 
+    def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
+        """Take over several states as one; by how many half-lives the rates of each are behind the latest."""
+
 
 @dataclass(frozen=True)
 class Keep:
@@ -212,6 +219,15 @@ class Engine(Protocol):
     """One instant after another."""
 
     statistics: Statistics
+    keep: Keep
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is of the compiled form, which takes O(log memory) per tuple."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same rows from the same state give the same, so that a log of rows may stand for a state."""
 
     @property
     def totals(self) -> Totals:
@@ -220,6 +236,10 @@ class Engine(Protocol):
     @property
     def seen(self) -> Ints:
         """The largest time of each stream."""
+
+    @property
+    def arrivals(self) -> Ints:
+        """The rows that have come, by stream."""
 
     @property
     def held(self) -> Ints:
@@ -231,6 +251,9 @@ class Engine(Protocol):
 
     def keys(self) -> Ints:
         """The keys of the tuples in memory, each at least once."""
+
+    def values(self) -> Floats:
+        """What a predicate other than equality compares of the tuples in memory, a row per tuple; nothing where keys are compared."""
 
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""
@@ -249,6 +272,21 @@ class Engine(Protocol):
 
     def trim(self) -> Ints:
         """Between batches: shed down to the budget, which may have become smaller. The rows that go."""
+
+    def count_late(self, rows: int) -> None:
+        """Count rows that came too late, and that it was not shown or did not count: it looks at their own windows only."""
+
+    def dismiss(self, rows: Ints) -> None:
+        """Let go of these rows, as if they had never come; they are counted nowhere."""
+
+    def adopt(self, other: Engine) -> None:
+        """Begin with the tuples of another engine for the same streams; what happened before counts nowhere."""
+
+    def merge(self, others: Sequence[Engine], chosen: Chosen, renumber: Renumber, *, next_row: int, counts: bool, statistics: bool) -> None:
+        """Begin with the chosen tuples of others of its kind, what they learned, and, if wanted, their counts and statistics."""
+
+    def check_keepable(self) -> None:
+        """Refuse a policy whose state cannot be kept between batches."""
 
     def retained(self) -> Ints:
         """The rows in memory, rising."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.problem import Problem
-from penstock.engine.compiled.engine import FastEngine
+from penstock.engine.compiled.engine import CompiledEngine
 from penstock.engine.contract import Engine, Keep, Policy, Ranking, Statistics, read_keep
 from penstock.engine.stepwise import StepwiseEngine
 
@@ -14,7 +14,7 @@ def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: 
     ranking = None if stepwise else compiled_form(problem, policy)
     if ranking is None:
         return StepwiseEngine(problem, policy, statistics, keep)
-    return FastEngine(problem, ranking, statistics, keep)
+    return CompiledEngine(problem, ranking, statistics, keep)
 
 
 def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
@@ -22,3 +22,14 @@ def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
     if not problem.predicate.is_equality or problem.objective.function is not None or problem.counts_keys:
         return None
     return policy.ranking(problem)
+
+
+def why_stepwise(problem: Problem) -> str:
+    """What of a problem that is played step by step keeps it from being compiled."""
+    if problem.predicate.name == "links":
+        return "links between columns"
+    if not problem.predicate.is_equality:
+        return f"the predicate {problem.predicate.name}"
+    if problem.counts_keys:
+        return "windows of the rows of each key"
+    return "the policy" if problem.objective.function is None else "a value function of yours"

@@ -5,13 +5,23 @@ This is the only place in the package that unpickles what was in a file.
 
 from __future__ import annotations
 
+import io
 import pickle
 from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.engine.contract import Policy
 
+_MOVED = {"penstock.core.engine": "penstock.engine.contract", "penstock.core.view": "penstock.engine.view"}
+"""Where classes are today that release 0.1.0 had elsewhere."""
 Parts = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+class _Reader(pickle.Unpickler):
+    """Finds classes where they are today."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(_MOVED.get(module, module), name)
 
 
 def is_pickle(state: bytes) -> bool:
@@ -31,7 +41,7 @@ def unpickled(state: bytes, trust: bool) -> Parts:
             "to the checkpoint, pass trust=True to ps.join for one run (docs/trust.md); what that run writes is data"
         )
     try:
-        mine, statistics, policy = pickle.loads(state)
+        mine, statistics, policy = _Reader(io.BytesIO(state)).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError, KeyError):
         raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes that are none") from None
     return mine, statistics, policy
@@ -40,7 +50,7 @@ def unpickled(state: bytes, trust: bool) -> Parts:
 def unpickled_function(raw: bytes) -> Any:
     """A function in an archive of release 0.1.0, whose user has said that it is trusted."""
     try:
-        return pickle.loads(raw)
+        return _Reader(io.BytesIO(raw)).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, ImportError, IndexError, KeyError) as error:
         raise PenstockError(f"objective of the archive must be a function that this Python can read, got none: {error}") from None
 

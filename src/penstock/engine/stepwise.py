@@ -6,7 +6,7 @@ It rescans memory at every instant, as the papers do: O(memory) per instant wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,22 @@ from penstock.core.budget import OVERHEAD
 from penstock.core.encoded import pack, policy_state, unpack
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.trace import Ints
+from penstock.core.trace import Floats, Ints
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
 from penstock.engine.binding import Columns, combinations
-from penstock.engine.contract import PIECE, TUPLE, Keep, Played, Policy, Progress, Statistics, Totals
+from penstock.engine.contract import (
+    PIECE,
+    TUPLE,
+    Chosen,
+    Engine,
+    Keep,
+    Played,
+    Policy,
+    Progress,
+    Renumber,
+    Statistics,
+    Totals,
+)  # fmt: skip
 from penstock.engine.pickled import is_pickle, take_over, unpickled
 from penstock.engine.view import View
 
@@ -42,6 +54,16 @@ class StepwiseEngine:
         self.arrivals = np.zeros(n, dtype=np.int64)
 
     @property
+    def is_compiled(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def is_repeatable(self) -> bool:
+        """A user's policy may draw from what nobody keeps."""
+        return False
+
+    @property
     def held(self) -> Ints:
         """The tuples in memory, by stream."""
         return np.bincount(self.tuples()["stream"].astype(np.int64), minlength=self.problem.n_streams)
@@ -54,6 +76,38 @@ class StepwiseEngine:
     def keys(self) -> Ints:
         """The keys of the tuples in memory."""
         return np.empty(0, np.int64) if self.memory is None else self.memory["key"]
+
+    def values(self) -> Floats:
+        """What is compared, a row per tuple."""
+        return np.empty((0, 0)) if self.memory is None else self.memory["values"]
+
+    def check_keepable(self) -> None:
+        """Refuse a policy whose state is not data."""
+        policy_state(self.policy)
+
+    def count_late(self, rows: int) -> None:
+        """Count rows that came too late."""
+        self.totals = replace(self.totals, n_late=self.totals.n_late + rows)
+
+    def dismiss(self, rows: Ints) -> None:
+        """Let go of these rows."""
+        if self.memory is not None:
+            self.memory = _pick(self.memory, ~np.isin(self.memory["row"], rows))
+            self.totals = replace(self.totals, **self._held(self.memory))
+
+    def adopt(self, other: Engine) -> None:
+        """Begin with the tuples of another stepwise engine; each weighs as much as in this one's budget, a tuple."""
+        assert isinstance(other, StepwiseEngine), "what this engine cannot have compiled, nobody can"
+        for name in vars(self).keys() - {*_GIVEN, "totals"}:
+            setattr(self, name, _copied(getattr(other, name)))
+        if self.memory is not None and not self.problem.budget.in_bytes:
+            self.memory["weight"] = np.ones(len(self.memory["row"]), np.int64)
+        held = {} if self.memory is None else self._held(self.memory)
+        self.totals = replace(self.totals, instant=other.totals.instant, next_row=other.totals.next_row, **held)
+
+    def merge(self, others: Sequence[Engine], chosen: Chosen, renumber: Renumber, *, next_row: int, counts: bool, statistics: bool) -> None:
+        """Refused: what a user's code has learned is its own affair."""
+        raise PenstockError("engines must be compiled to be merged; use a new checkpoint")
 
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
@@ -343,3 +397,9 @@ class StepwiseEngine:
 
 def _pick(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
     return {name: column[chosen] for name, column in columns.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(one) for name, one in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value

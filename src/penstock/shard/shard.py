@@ -18,10 +18,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
-from penstock.engine.compiled.engine import FastEngine
 from penstock.engine.contract import Engine, Keep, Played, Totals
 from penstock.engine.opening import open_engine
-from penstock.engine.stepwise import StepwiseEngine
 from penstock.ledger.manifest import Attempt
 from penstock.policies.table import open_policy
 from penstock.shard.cells import UNKNOWN, ticks
@@ -221,10 +219,7 @@ class Shard:
 
     def note_late(self, rows: int) -> None:
         """Count rows that broke their promise and that the engine has not counted: it looks at their own windows only."""
-        if isinstance(self.engine, FastEngine):
-            self.engine.memory.n_late += rows
-        elif isinstance(self.engine, StepwiseEngine):
-            self.engine.totals = replace(self.engine.totals, n_late=self.engine.totals.n_late + rows)
+        self.engine.count_late(rows)
 
     def _arrange(self, tables: Sequence[pa.Table | None]) -> tuple[Batch, list[Ints]]:
         """All rows in the order of play, by time, stream and `order`; and the place of each row of each stream in it."""
@@ -354,8 +349,7 @@ class Shard:
         counted = self.engine.statistics.snapshot()
         known += [np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1")]
         if self.problem.predicate.name == LINKS:
-            engines = [one for one in (self.engine, self.meter.shadow) if isinstance(one, StepwiseEngine)]
-            known += [numbers_in(one.memory["values"]) for one in engines if one.memory is not None]
+            known += [numbers_in(one.values()) for one in (self.engine, self.meter.shadow) if one is not None]
             known += [numbers_in(part["values"]) for part in self.meter.past.parts]
             known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
         return np.concatenate(known)

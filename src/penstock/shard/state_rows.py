@@ -26,7 +26,6 @@ from penstock.core.clock_limit import Limit
 from penstock.core.duration import in_units
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-from penstock.engine.compiled.engine import FastEngine
 from penstock.ledger.manifest import Attempt
 from penstock.shard import local_copy as local
 from penstock.shard.keys import packed_names, unpacked_names
@@ -195,7 +194,7 @@ class Vault:
                 self._put(kind, number, cell)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
         room = min(_CHUNK, max(_LEAST, _TUPLE * held + _PAST * len(shard.meter.past)) - log_bytes)
-        alike = isinstance(shard.engine, FastEngine) and (head is None or _without_attempts(head[1]) == settings(shard.plan))
+        alike = shard.engine.is_repeatable and (head is None or _without_attempts(head[1]) == settings(shard.plan))
         entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
         if entry and len(entry) <= room:
             self._put("log", next_log, entry)

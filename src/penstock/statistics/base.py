@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
-from penstock.engine.contract import Bands
+from penstock.engine.contract import Bands, Renumber
 from penstock.engine.view import View
 
 
@@ -63,6 +64,10 @@ class Source:
 
     def restore(self, state: dict[str, Any]) -> None:
         """No state."""
+
+    def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
+        """No state, and no clock."""
+        return [0.0] * len(states)
 
 
 class Ageless(Source):

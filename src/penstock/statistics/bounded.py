@@ -25,6 +25,7 @@ from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.engine.view import View
 from penstock.statistics.decayed import FORGOTTEN, Decayed, find
+from penstock.statistics.merging import folded
 from penstock.statistics.sketch import PRIME, cell_of, least_of
 
 DEPTH = 4
@@ -128,18 +129,6 @@ class Bounded(Decayed):
             self.table = folded(self.table, self.width)
         if self.filled > (self.most if self.table is None else max(self.stay, _LEAST)):
             self._spill(self.stay)
-
-
-def folded(table: Floats, width: int) -> Floats:
-    """A sketch made narrower, as if it had been so from the start but for conservative updates; widths are powers of two.
-
-    >>> folded(np.arange(4.0).reshape(1, 1, 4), 2).tolist()
-    [[[2.0, 4.0]]]
-    """
-    while table.shape[-1] > width:
-        half = table.shape[-1] // 2
-        table = table[..., :half] + table[..., half:]
-    return table
 
 
 @kernel

@@ -8,6 +8,7 @@ that come no more take no room. When it moves depends on the times of the rows a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
+from penstock.engine.contract import Renumber
 from penstock.engine.view import View, match
 from penstock.statistics.base import Source
+from penstock.statistics.merging import merged, shifts_of
 
 _REACH = 8  # the exponent that the price of one arrival may reach before the origin moves
 FORGOTTEN = 2.0**-8
@@ -223,6 +226,12 @@ class Decayed(Source):
         self.forward.restore(state)
         if "history.0" in state:
             self.history = [tuple(state[f"history.{number}"] for number in range(5))]
+
+    def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
+        """Take over the counts of several."""
+        shifts = shifts_of(states, self.forward.half_life)
+        self.restore(merged(states, shifts, renumber))
+        return shifts
 
 
 @kernel

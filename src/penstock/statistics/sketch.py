@@ -6,6 +6,7 @@ The memory is fixed: depth x width numbers per stream. An estimate is never belo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from penstock.core.compiled import kernel, routine
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged, rounded
 from penstock.core.trace import Floats, Ints
+from penstock.engine.contract import Renumber
 from penstock.engine.view import View
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import FORGOTTEN, Forward
+from penstock.statistics.merging import merged, shifts_of
 
 PRIME = 2147483647
 """What cells are found by: hashes are multiplications modulo it."""
@@ -128,6 +131,12 @@ class Sketch(Source):
         self.table = np.array(state["table"])
         self.hashes = np.array(state.get("hashes", self.hashes))  # 0.1.0 kept none
         self.forward.restore(state)
+
+    def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
+        """Take over the counts of several."""
+        shifts = shifts_of(states, self.forward.half_life)
+        self.restore(merged(states, shifts, renumber))
+        return shifts
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,31 @@ from penstock.core.compiled import kernel, say_if_cold
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
-from penstock.core.trace import Ints
+from penstock.core.trace import Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
 from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
 from penstock.engine.compiled.batch_columns import Columns
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import live_slots
+from penstock.engine.compiled.merge import merged
 from penstock.engine.compiled.play import dismiss, expire, play, trim
 from penstock.engine.compiled.portable import as_columns, from_columns, is_sound
 from penstock.engine.compiled.state import RECORD, attach
 from penstock.engine.compiled.tournament import rebuild
-from penstock.engine.contract import PIECE, TUPLE, Bands, Engine, Keep, Played, Progress, Ranking, Statistics, Totals
+from penstock.engine.contract import (
+    PIECE,
+    TUPLE,
+    Bands,
+    Chosen,
+    Engine,
+    Keep,
+    Played,
+    Progress,
+    Ranking,
+    Renumber,
+    Statistics,
+    Totals,
+)  # fmt: skip
 from penstock.engine.ranking_codes import Prices
 
 _FEW = 1024  # bands
@@ -34,7 +48,7 @@ _LOG = 1 << 20  # rows for which logs have room from the start
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
-class FastEngine:
+class CompiledEngine:
     """Plays batches with compiled code; see `penstock.engine.contract`."""
 
     def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
@@ -55,6 +69,16 @@ class FastEngine:
             return None
         found = self.statistics.bands()
         return found if found is not None and len(found.price) <= max(_FEW, self.problem.budget.most // 4) else None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Draws come from the state."""
+        return True
 
     @property
     def totals(self) -> Totals:
@@ -79,6 +103,11 @@ class FastEngine:
         return self.arrays["lanes"]["seen"].copy()
 
     @property
+    def arrivals(self) -> Ints:
+        """The rows that have come, by stream."""
+        return self.arrays["lanes"]["arrivals"].copy()
+
+    @property
     def held(self) -> Ints:
         """The tuples in memory, by stream."""
         return self.arrays["lanes"]["held"].copy()
@@ -100,6 +129,17 @@ class FastEngine:
         """The keys of the tuples in memory, each at least once."""
         groups = self.arrays["groups"]
         return groups["key"][groups["members"] > 0]
+
+    def values(self) -> Floats:
+        """None: keys are compared."""
+        return np.empty((0, 0))
+
+    def check_keepable(self) -> None:
+        """Whatever is compiled can be kept."""
+
+    def count_late(self, rows: int) -> None:
+        """Count rows that came too late."""
+        self.memory.n_late += rows
 
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
@@ -180,6 +220,21 @@ class FastEngine:
         self.arrays, self.memory = from_columns(
             self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered
         )
+        self.arrays["lanes"]["arrivals"] = other.arrivals
+
+    def merge(self, others: Sequence[Engine], chosen: Chosen, renumber: Renumber, *, next_row: int, counts: bool, statistics: bool) -> None:
+        """Begin with the chosen tuples of other engines."""
+        engines = [other for other in others if isinstance(other, CompiledEngine)]
+        if len(engines) < len(others):
+            raise PenstockError("engines must be compiled to be merged; use a new checkpoint")
+        shifts = self.statistics.merge([one.statistics.snapshot() for one in engines], renumber) if statistics else None
+        parts = [as_columns(one.memory, one.arrays) for one in engines]
+        mine = [chosen(of, part["key"]) for of, part in enumerate(parts)]
+        kind, prices = self.ranking.kind, self.ranking.prices
+        state = merged(as_columns(self.memory, self.arrays), parts, mine, renumber, shifts, kind=kind, prices=prices, counts=counts)
+        state["count.next_row"] = np.array(next_row)
+        self.origin, size = engines[0].origin, max(64, len(state["time"]))
+        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=True)
 
     def snapshot(self) -> bytes:
         """The state between two batches."""

@@ -34,7 +34,7 @@ from penstock.shard.meter.loss import Loss, as_estimated
 from penstock.shard.meter.lost_outputs import Seen, Stays
 from penstock.shard.meter.past import Missed, Past
 from penstock.shard.meter.sample import Units, draw, heaviest, most_met, most_per_key
-from penstock.shard.meter.shadow import Shadow, adopt, dismiss, open_shadow
+from penstock.shard.meter.shadow import open_shadow
 
 _ROOM = 0.75  # of the budget that is filled after ghosts had to go
 _PAST = 1 << 15  # rows of the past that are kept, beside twice as many as are held
@@ -50,7 +50,7 @@ class Meter:
         self.counting = np.array([window.kind in COUNTING for window in problem.windows])  # expiries are no times there
         self.by_ghost = not self.keyed and problem.n_streams > 2
         self.faint = np.empty(0, dtype=np.int64)  # the ghosts when a batch begins
-        self.shadow: Shadow | None = None
+        self.shadow: Engine | None = None
         self.q = 1.0
         self.heavy = np.empty(0, dtype=np.int64)  # keys
         self.idle = False  # the shadow has begun with this batch
@@ -81,7 +81,7 @@ class Meter:
     def begin(self, engine: Engine) -> None:
         """Begin a shadow of what the engine holds."""
         self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
-        adopt(self.shadow, engine)
+        self.shadow.adopt(engine)
 
     def after(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> tuple[Loss, Ints, Floats]:
         """What this batch lost; with `wants_rows`, also the lost outputs that were seen (time, row per stream) and what each stands for."""
@@ -151,7 +151,7 @@ class Meter:
         """The rows that may still be in a lost output: in memory, ghosts, and the past."""
         return np.union1d((self.shadow or engine).retained(), self.past.rows())
 
-    def _advance_shadow(self, shadow: Shadow, seen: Ints, engine: Engine) -> None:
+    def _advance_shadow(self, shadow: Engine, seen: Ints, engine: Engine) -> None:
         shadow.advance(seen)
         if self.q < 1.0 and self._horizon_of(engine) >= self.blind_until:
             self.q, self.heavy, self.crowd, self.dearest = 1.0, self.heavy[:0], Crowd(), 0.0
@@ -238,7 +238,7 @@ class Meter:
         members = [tuples["importance"][column] for column in at.T]
         return self.problem.objective.pairs(*members) if len(members) == 2 else _values(self.problem, members)
 
-    def _make_room(self, shadow: Shadow, engine: Engine) -> None:
+    def _make_room(self, shadow: Engine, engine: Engine) -> None:
         """Keep the ghosts within their budget: the heaviest keys whole, the rest by a smaller sample."""
         if self.q == 1.0 and shadow.totals.retained - engine.totals.retained <= self.ghosts:
             return
@@ -252,7 +252,7 @@ class Meter:
         while True:
             goes = self._goes(tuples, ghost)
             if goes.any():
-                dismiss(shadow, tuples["row"][goes])
+                shadow.dismiss(tuples["row"][goes])
                 matches = goes & (tuples["key"] >= 0)
                 self.blind_until = max(self.blind_until, int(expiry[matches].max(initial=-LIMIT)))
                 self.dearest = max(self.dearest, float(tuples["importance"][matches].max(initial=0.0)))

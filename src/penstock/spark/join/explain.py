@@ -10,8 +10,7 @@ from penstock.core.budget import Budget
 from penstock.core.duration import UNITS, in_units
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
-from penstock.engine.compiled.engine import FastEngine
-from penstock.engine.opening import compiled_form
+from penstock.engine.opening import compiled_form, why_stepwise
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
@@ -113,20 +112,9 @@ def _overhead(made: Made) -> str:
 
 
 def _engine(made: Made) -> str:
-    if isinstance(made.shard.engine, FastEngine):
+    if made.shard.engine.is_compiled:
         return "compiled"
-    problem = made.shard.problem
-    if problem.predicate.name == "links":
-        why = "links between columns"
-    elif not problem.predicate.is_equality:
-        why = f"the predicate {problem.predicate.name}"
-    elif problem.counts_keys:
-        why = "windows of the rows of each key"
-    elif problem.objective.function is not None:
-        why = "a value function of yours"
-    else:
-        why = "the policy"
-    return f"stepwise, because of {why}: each instant looks at all of memory"
+    return f"stepwise, because of {why_stepwise(made.shard.problem)}: each instant looks at all of memory"
 
 
 def _policy(made: Made) -> str:
@@ -160,7 +148,7 @@ def _order(streams: Mapping[str, Stream], made: Made, rates: Mapping[str, float]
         unknown = [name for name in given if name not in streams]
         if unknown:
             raise PenstockError(f"{what} must be given for the streams {', '.join(streams)}, got {unknown[0]!r}")
-    if len(streams) < 3 or isinstance(made.shard.engine, FastEngine):
+    if len(streams) < 3 or made.shard.engine.is_compiled:
         return []
     if not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
         return []

@@ -13,11 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.core.encoded import policy_state
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.window import COUNTING, Window
-from penstock.engine.stepwise import StepwiseEngine
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.shard.division import part_of, shard_count
@@ -159,8 +157,8 @@ def plan_join(
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
-    if sides[0].frame.isStreaming and isinstance(shard.engine, StepwiseEngine):
-        policy_state(shard.engine.policy)
+    if sides[0].frame.isStreaming:
+        shard.engine.check_keepable()
     if archive is not None:
         plan = _archived(plan, shard, schema, compared)
     if not sides[0].frame.isStreaming and least is not None and action == "warn":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
-from penstock.core.trace import Floats, Ints
+from penstock.core.trace import Bools, Ints
 from penstock.core.value import OBJECTIVES
-from penstock.engine.compiled.engine import FastEngine
-from penstock.engine.contract import Engine
-from penstock.engine.ranking_codes import Kind
 from penstock.policies.table import POLICIES
 from penstock.shard.division import SPAN, shard_count
 from penstock.shard.keys import KeyBook
@@ -37,18 +35,10 @@ from penstock.shard.payload import Block, Payload
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import Plan
-from penstock.shard.state_rows import Vault, plan_of, unzipped, whole, zipped
+from penstock.shard.state_rows import Vault, plan_of, whole
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
 from penstock.spark.reshard.rewrite import StateRows, rewrite_state
-from penstock.statistics.bounded import folded
-
-_SUMMED = ("n_input", "n_output", "n_shed", "n_expired", "n_late", "steps", "gains", "attempts", "made", "value", "importance_seen")
-_TUPLE = tuple(
-    f"memory.{name}"
-    for name in ("time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "key", "price", "band")
-)
-_LARGEST = ("now", "instant", "next_row", "peak")
 
 
 def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
@@ -86,7 +76,7 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
 def _divisible(made_with: dict[str, Any], plan: Plan) -> bool:
     """Whether a state is that of the compiled engine, which alone can be divided."""
     own = made_with["policy"] not in POLICIES or made_with.get("objective") not in (None, *OBJECTIVES)
-    return not own and isinstance(Shard(plan).engine, FastEngine)
+    return not own and Shard(plan).engine.is_compiled
 
 
 def _planned(plan: Plan, ids: Ints) -> Plan:
@@ -148,16 +138,17 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
     books = [shard.book for shard in old]
     book, renumber = _one_book(books)
     out = []
-    states = [_engine_state(shard.engine) for shard in old]
-    shadows = [None if shard.meter.shadow is None else _engine_state(shard.meter.shadow) for shard in old]
-    both = [(of, state) for of, pair in enumerate(zip(states, shadows, strict=True)) for state in pair if state is not None]
-    keys = [renumber(of, state["memory.key"]) for of, state in both]
+    engines = [shard.engine for shard in old]
+    shadows = [shard.meter.shadow for shard in old]
+    both = [(of, one) for of, pair in enumerate(zip(engines, shadows, strict=True)) for one in pair if one is not None]
+    keys = [renumber(of, one.keys()) for of, one in both]
+    latest = max(one.totals.next_row for one in engines)
     keys += [renumber(of, part["key"]) for of, one in enumerate(old) for part in one.meter.past.parts]
     known = np.unique(np.concatenate(keys))
     known = known[known >= 0]
     place = dict(zip(known.tolist(), places(book.columns(known, types)).tolist(), strict=True))
 
-    def mine(number: int, of: int, key: Ints) -> Any:
+    def mine(number: int, of: int, key: Ints) -> Bools:
         """Which tuples of an old shard belong to a new one; those that match nothing stay in the first."""
         return np.array([place.get(k, 0) == number for k in renumber(of, key).tolist()], dtype=bool)
 
@@ -166,12 +157,13 @@ def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
         shard = Shard(plan, number)
         shard.aside = aside[number]
         shard.book = _copy(book)
-        shard.engine.restore(_joined(states, shard.engine, number, mine, renumber))
-        if any(shadows):
-            pairs = [shadow or state for shadow, state in zip(shadows, states, strict=True)]
+        here, free = partial(mine, number), (latest // SPAN + 1 + number) * SPAN
+        shard.engine.merge(engines, here, renumber, next_row=free, counts=number == 0, statistics=True)
+        if any(shadow is not None for shadow in shadows):  # some of whose tuples may come from engines
+            pairs = [shadow or engine for shadow, engine in zip(shadows, engines, strict=True)]
             shard.meter.begin(shard.engine)
             assert shard.meter.shadow is not None
-            shard.meter.shadow.restore(_joined(pairs, shard.meter.shadow, number, mine, renumber, counts=False))
+            shard.meter.shadow.merge(pairs, here, renumber, next_row=free, counts=False, statistics=False)
         _divide_meter([one.meter for one in old], shard.meter, number, renumber)
         _divide_past([one.meter for one in old], shard.meter, number, mine, renumber)
         if number == 0:
@@ -211,96 +203,6 @@ def _copy(book: KeyBook) -> KeyBook:
     new = KeyBook()
     vars(new).update(vars(book))
     return new
-
-
-def _engine_state(engine: Engine) -> dict[str, Any]:
-    return unzipped(engine.snapshot())
-
-
-def _joined(states: Sequence[dict[str, Any]], engine: Engine, number: int, mine: Any, renumber: Any, *, counts: bool = True) -> bytes:
-    """The snapshot of a new engine, from those of the old ones."""
-    out = _engine_state(engine)
-    chosen = [mine(number, of, state["memory.key"]) for of, state in enumerate(states)]
-    clocks = [_clock(state) for state in states]
-    latest = max(clocks)
-    columns = [name for name in _TUPLE if name in out]
-    parts: dict[str, list[Any]] = {name: [] for name in columns}
-    for of, state in enumerate(states):
-        here = chosen[of]
-        for name in columns:
-            column = state[name][here] if name in state else np.zeros(np.count_nonzero(here), out[name].dtype)
-            if name == "memory.key":
-                column = renumber(of, column)
-            elif name == "memory.price":
-                column = column * 2.0 ** ((clocks[of] - latest) * (len(states[0]["memory.lane.seen"]) - 1))
-            elif name == "memory.score" and "memory.lane.offset" in state:
-                column = column - state["memory.lane.offset"][state["memory.stream"][here]]
-            parts[name].append(column)
-    merged = {name: np.concatenate(found) for name, found in parts.items()}
-    order = np.argsort(merged["memory.row"])
-    out |= {name: column[order] for name, column in merged.items()}
-    out |= _marks(out, engine)
-    lanes = {name: np.stack([state[f"memory.lane.{name}"] for state in states]) for name in ("seen", "arrivals", "clock", "ceiling")}
-    out |= {f"memory.lane.{name}": found.max(axis=0) for name, found in lanes.items()}
-    out["memory.lane.offset"] = np.zeros_like(out["memory.lane.offset"])
-    for name in _LARGEST:
-        out[f"memory.count.{name}"] = np.array(max(int(state[f"memory.count.{name}"]) for state in states))
-    out["memory.count.next_row"] = np.array((int(out["memory.count.next_row"]) // SPAN + 1 + number) * SPAN)
-    for name in _SUMMED:
-        total = sum(state[f"memory.count.{name}"] for state in states) if number == 0 and counts else 0
-        out[f"memory.count.{name}"] = np.asarray(total, dtype=out[f"memory.count.{name}"].dtype)
-    if counts:  # a shadow, some of whose tuples may come from engines, has no statistics
-        for name in ("origin", "moved", "dawn", "half_life"):
-            out[f"memory.count.{name}"] = states[clocks.index(latest)][f"memory.count.{name}"]
-        out |= _statistics(states, clocks, latest, renumber)
-    if "memory.band" in out:  # what all shards have learned of existence patterns
-        made, seen = (np.sum([state[f"memory.band.{name}"] for state in states], axis=0) for name in ("made", "seen"))
-        done = out["memory.band.price"] < 0
-        out |= {"memory.band.made": made, "memory.band.seen": seen, "memory.band.price": np.where(done, -1.0, made / np.maximum(seen, 1))}
-    out["memory.pools"] = np.empty(0, np.int64)  # counted again
-    out["memory.straggling"] = np.array(True)  # the chains of several shards do not follow each other
-    out["origin"] = states[0]["origin"]
-    return zipped(out)
-
-
-def _marks(state: dict[str, Any], engine: Engine) -> dict[str, Any]:
-    """What fifo and rand remember of a tuple: its age, older than all that comes; or its place among those to draw from."""
-    assert isinstance(engine, FastEngine)
-    stream, time = state["memory.stream"], state["memory.time"]
-    drawable = np.bincount(stream, minlength=len(state["memory.lane.seen"]))
-    if engine.ranking.kind == Kind.ARRIVAL:
-        return {"memory.marks": np.argsort(np.argsort(time, kind="stable")) - len(time)}
-    if engine.ranking.kind == Kind.DRAW:
-        marks = np.empty(len(time), dtype=np.int64)
-        for number in range(len(drawable)):
-            marks[stream == number] = np.arange(drawable[number])
-        return {"memory.marks": marks, "memory.lane.drawable": drawable}
-    return {}
-
-
-def _clock(state: dict[str, Any]) -> float:
-    """How far the forward weights of decayed counts have come: the exponent of an arrival at time 0, negative."""
-    if "statistics.clock" not in state or not state["memory.count.half_life"]:
-        return 0.0
-    origin, moved, _ = (int(value) for value in state["statistics.clock"])
-    return float(origin / float(state["memory.count.half_life"]) + moved)
-
-
-def _statistics(states: Sequence[dict[str, Any]], clocks: list[float], latest: float, renumber: Any) -> dict[str, Any]:
-    """The counts of all keys, in the units of one clock. A key is in one shard, and what others know of it is older: the largest counts."""
-    scale = [2.0 ** (clock - latest) for clock in clocks]
-    out = {name: value for name, value in states[clocks.index(latest)].items() if name.startswith("statistics.")}
-    tables = [state["statistics.table"] * by for state, by in zip(states, scale, strict=True) if "statistics.table" in state]
-    if tables:
-        narrow = min(table.shape[-1] for table in tables)
-        out["statistics.table"] = np.maximum.reduce([folded(table, narrow) for table in tables])
-    if "statistics.key" in out:
-        keys = np.concatenate([renumber(of, state["statistics.key"]) for of, state in enumerate(states)])
-        sums: Floats = np.concatenate([state["statistics.sums"] * by for state, by in zip(states, scale, strict=True)])
-        out["statistics.key"], which = np.unique(keys, return_inverse=True)
-        out["statistics.sums"] = np.zeros((len(out["statistics.key"]), sums.shape[1]))
-        np.maximum.at(out["statistics.sums"], which, sums)
-    return out
 
 
 def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) -> None:
