@@ -29,12 +29,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.shard.cells import UNKNOWN, _headers, packer
+from penstock.shard.counts import counted
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.bench.contenders import CONTENDERS, Job, query
 from penstock.spark.bench.contest import _settings, _watch, open_session
 from penstock.spark.join import join as operator
 from penstock.spark.join.processor import JoinProcessor, _cells, _counts, _gather, _packed
-from penstock.spark.observe.metrics import counted
 
 
 class Idle(JoinProcessor):

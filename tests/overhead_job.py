@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_rows import Vault
 
 MEMORY, BATCH = 100_000, 200_000
@@ -39,10 +39,10 @@ class Cells(dict):
 
 
 def main(kind: str, keys: int, overhead: int, folder: Path) -> None:
-    def plan(type_: pa.DataType) -> Plan:
+    def plan(type_: pa.DataType) -> ShardPlan:
         schema = pa.schema([("k", type_), ("l_v", pa.int64()), ("r_v", pa.int64())])
         options = {"window": 1 << 40, "memory": MEMORY, "policy": "prob", "stats": "decayed"}
-        return Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead)
+        return ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead)
 
     def tables(begin: int, size: int) -> list[pa.Table]:
         out = []

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.shard.shard import Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.spark.join import processor
 
 
@@ -30,7 +30,7 @@ def main(rows: int, keys: int, memory: int, predicate: str, judged: bool, batche
     if judged:
         schema = schema.append(pa.field("__lost", pa.float64()))
         more |= {"condition": "l_v > 0", "judged": (("l_v",), ())}
-    plan = Plan(("l", "r"), 0 if predicate != "=" else 1, payload, options, schema, ("time", "time"), **more)
+    plan = ShardPlan(("l", "r"), 0 if predicate != "=" else 1, payload, options, schema, ("time", "time"), **more)
     shard = Shard(plan)
     counts: dict[str, float] = {}
     made = 0

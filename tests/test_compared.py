@@ -25,17 +25,17 @@ from penstock.shard.keys import KeyBook
 from penstock.shard.meter.meter import Meter
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_rows import whole
 from penstock.statistics.table import RUNNING
 from strategies import examples
 
 
-def linked(predicate: str, kind: pa.DataType, numeric: bool, streams: str = "lr", **options: Any) -> Plan:
+def linked(predicate: str, kind: pa.DataType, numeric: bool, streams: str = "lr", **options: Any) -> ShardPlan:
     """A join by links on a column k, with another of no matter, so that the links are not one key."""
     schema = pa.schema([(f"{tag}_{name}", type_) for tag in streams for name, type_ in (("k", kind), ("v", pa.int64()))])
     settings = {"window": 20, "memory": 1000, "policy": "fifo", "stats": "window", "predicate": predicate} | options
-    return Plan(
+    return ShardPlan(
         streams=tuple(streams),
         keys=0,
         payload=tuple((f"{tag}_k", f"{tag}_v") for tag in streams),
@@ -180,7 +180,9 @@ def test_a_state_that_is_not_divided_by_key_is_not_divided_anew(changes, said):
         plan = linked(changes["predicate"], pa.string(), False)
     else:
         options = {"window": 20, "memory": 9, "policy": "fifo", "stats": "window"} | changes
-        plan = Plan(("l", "r"), 1, ((), ()), options, pa.schema([("k", pa.string())]), ("time", "time"), shards=(int(shard_ids(1)[0]),))
+        plan = ShardPlan(
+            ("l", "r"), 1, ((), ()), options, pa.schema([("k", pa.string())]), ("time", "time"), shards=(int(shard_ids(1)[0]),)
+        )
     head, cells = whole(Shard(plan))
     rows = {"head": [((plan.shards[0],), None, head)], "cells": [((plan.shards[0],), at, (cell,)) for at, cell in cells.items()]}
     with pytest.raises(PenstockError, match=said):

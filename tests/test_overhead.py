@@ -25,7 +25,7 @@ from penstock.policies.table import open_policy
 from penstock.shard.keys import LASTING, KeyBook, hashed
 from penstock.shard.overhead import PLACE, overhead_of
 from penstock.shard.shard import Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.spark.reshard.reshard import divided
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
@@ -227,7 +227,7 @@ def zipf_tables(number: int, *, n: int = 50, keys: int = 3000) -> list[pa.Table]
     ]
 
 
-def bounded(**more: Any) -> Plan:
+def bounded(**more: Any) -> ShardPlan:
     return replace(plan(60, "prob"), options={"window": 100, "memory": 60, "policy": "prob", "stats": "decayed"}, overhead=SMALL, **more)
 
 
@@ -314,7 +314,7 @@ def test_a_memory_in_bytes_covers_all_of_it():
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     options = {"window": 5000, "memory": "400 KB", "policy": "prob", "stats": "decayed"}
     overhead = overhead_of(None, "400 KB", ("l", "r"), "variable", 1)
-    shard = Shard(Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead))
+    shard = Shard(ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead))
     assert overhead == 100_000
     for number in range(20):
         batch = [table(side, [(number * 100 + at // 5, f"{side}-{number}-{at}") for at in range(100)]) for side in "lr"]

@@ -24,7 +24,7 @@ from penstock.core.window import Window
 from penstock.engine.contract import PIECE, Keep
 from penstock.shard.meter.meter import Meter
 from penstock.shard.meter.past import Past
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from test_meter import engine_of
 from test_shard import Held
 
@@ -179,7 +179,7 @@ def test_a_shard_keeps_its_past_over_restarts(tmp_path, condition, nearby):
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64()), ("__lost", pa.float64())])
     options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed"}
     judged = None if condition is None else (("l_v",), ("r_v",))
-    plan = Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), condition=condition, judged=judged)
+    plan = ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), condition=condition, judged=judged)
     random, held, rows = Random(3), Held(), ([], [])
     made: Counter[Any] = Counter()
     for number in range(14):
@@ -204,7 +204,7 @@ def test_a_lateness_that_grows_over_a_restart_counts_nothing_twice():
     for number in range(12):
         options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed", "lateness": (0, 30, 5)[number // 4]}
         tables = late_batch(random, number * 8, 8)
-        _, result = held.play(Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time")), tables, None)
+        _, result = held.play(ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time")), tables, None)
         for side, table in enumerate(tables):
             rows[side].extend(zip(table["time"].to_pylist(), table["key0"].to_pylist(), strict=True))
         there = sum(x[1] == y[1] and abs(x[0] - y[0]) < 20 for x in rows[0] for y in rows[1])

@@ -54,6 +54,14 @@ def test_a_policy_without_statistics_needs_no_half_life():
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting | weighed) == []
 
 
+def test_the_default_policy_is_that_of_a_join():
+    """With importance it is `dimpprob`, which asks for no statistics, and so for no half-life where no window ends."""
+    endless = {"join": {"on": "key", "memory": 100}, "streams.v.window": "none"}
+    assert mistakes(endless | {"streams.v.importance": "1.5"}) == []
+    (found,) = mistakes(endless)
+    assert "join.half_life must be given" in found
+
+
 WRONG = {
     "unknown section": ({"jion": {}}, "jion is no section of a pipeline (did you mean 'join'?)"),
     "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),

@@ -20,7 +20,7 @@ import penstock as ps
 from penstock.core.clock_limit import Limit
 from penstock.shard.keys import KeyBook
 from penstock.shard.shard import UNKNOWN, Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 
 pytest.importorskip("pyspark")
 from penstock.shard.shard_ids import shard_ids
@@ -48,13 +48,13 @@ POLICIES = (
 WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
 
 
-def plan_of(shards: int, memory: int, policy: str) -> Plan:
+def plan_of(shards: int, memory: int, policy: str) -> ShardPlan:
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     if policy in WEIGHED:
         schema = schema.append(pa.field("value", pa.float64()))
     options = {"window": 20, "memory": memory // shards, "policy": policy, "stats": "decayed"}
     payload = (("l_v",), ("r_v",))
-    return Plan(("l", "r"), 1, payload, options, schema, ("time", "time"), policy in WEIGHED, shards=tuple(range(shards)))
+    return ShardPlan(("l", "r"), 1, payload, options, schema, ("time", "time"), policy in WEIGHED, shards=tuple(range(shards)))
 
 
 def place(key: Any, shards: int) -> int:

@@ -23,7 +23,7 @@ from penstock.shard.keys import KeyBook
 from penstock.shard.payload import Payload
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.shard import Result, Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.spark_hash import placed
 from penstock.shard.state_rows import Vault
 
@@ -91,10 +91,10 @@ def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monk
     assert pa.concat_tables(from_cell(cell[CELL]) for cell in alone if cell[CELL] is not None).equals(pa.table(batch))
 
 
-def plan(memory: Any, policy: str, **more: Any) -> Plan:
+def plan(memory: Any, policy: str, **more: Any) -> ShardPlan:
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     options = {"window": 20, "memory": memory, "policy": policy, "stats": "decayed"}
-    return Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), **more)
+    return ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), **more)
 
 
 class Cells(dict):
@@ -117,10 +117,10 @@ class Held:
         self.head: Any = None
         self.cells = Cells()
 
-    def vault(self, plan: Plan) -> Vault:
+    def vault(self, plan: ShardPlan) -> Vault:
         return Vault(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
-    def play(self, plan: Plan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
+    def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
         """One batch, from the state and back into it."""
         clocks, vault = clocks_of(tables), self.vault(plan)
         shard = vault.open(nearby)
@@ -202,7 +202,7 @@ def test_a_stream_may_keep_no_column_and_a_condition_may_look_at_one_stream_only
     """Blocks without columns still have rows, in the state and in a local copy."""
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("__lost", pa.float64())])
     options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed"}
-    bare = Plan(("l", "r"), 1, (("l_v",), ()), options, schema, ("time", "time"), condition="l_v > 0", judged=(("l_v",), ()))
+    bare = ShardPlan(("l", "r"), 1, (("l_v",), ()), options, schema, ("time", "time"), condition="l_v > 0", judged=(("l_v",), ()))
     random, held, whole = Random(1), Held(), Shard(plan(15, "prob"))
     for number in range(6):
         tables = a_batch(random, number * 25, 25)
@@ -219,7 +219,7 @@ def test_joined_rows_are_made_some_at_a_time(monkeypatch):
     """One long text that meets many rows: all joined rows at once would be many times what came."""
     schema = pa.schema([("k", pa.string()), ("l_v", pa.string()), ("r_v", pa.string()), ("__lost", pa.float64())])
     options = {"window": 1000, "memory": 1000, "policy": "prob", "stats": "decayed"}
-    wide = Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
+    wide = ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
     sides = []
     for side, long in (("l", 40), ("r", 70)):
         values = [side * (10_000 if n == long else n % 5) for n in range(100)]
@@ -236,7 +236,7 @@ def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_p
     """Tuples of a batch are forgotten over several batches: what was made and what was lost are the exact join, column by column."""
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64()), ("__lost", pa.float64())])
     options = {"window": 20, "memory": 15, "policy": "prob", "stats": "decayed"}
-    judging = Plan(
+    judging = ShardPlan(
         ("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), condition="l_v < r_v", judged=(("l_v",), ("r_v",))
     )
     random, held, ample, pairs, exact = Random(7), Held(), Shard(plan(10_000, "prob")), Counter(), Counter()

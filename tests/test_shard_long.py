@@ -14,7 +14,7 @@ import pytest
 from penstock.shard.division import part_of
 from penstock.shard.keys import KeyBook
 from penstock.shard.shard import Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from test_shard import Held, clocks_of, plan
 
 Row = tuple[int, str]
@@ -106,7 +106,7 @@ def test_the_meter_is_exact_again_once_all_ghosts_that_it_let_go_are_gone(stream
     schema = pa.schema([("k", pa.string()), *((f"{side}_v", pa.int64()) for side in streams)])
     payload = tuple((f"{side}_v",) for side in streams)
     options = {"window": 20, "memory": 10, "policy": "fifo", "stats": "decayed"}
-    small = Plan(tuple(streams), 1, payload, options, schema, ("time",) * len(streams), ghosts=5)
+    small = ShardPlan(tuple(streams), 1, payload, options, schema, ("time",) * len(streams), ghosts=5)
     ample = replace(small, options=options | {"memory": 100_000}, ghosts=1_000_000)
     whole, told = Shard(ample), []
     for number in range(30):
@@ -124,7 +124,7 @@ def test_a_budget_in_bytes_that_changes_bounds_the_payload_by_what_holds_now():
     schema = pa.schema([("k", pa.string()), ("l_v", pa.string()), ("r_v", pa.string())])
     memory = part_of("0:200 KB,100:160 KB", ("l", "r"), "variable", 1)
     options = {"window": 2000, "memory": memory, "policy": "rand", "stats": "decayed"}
-    changing = Plan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
+    changing = ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
     for number in range(40):
         rows = [(number * 5 + at // 4, f"k{random.randrange(30)}") for at in range(20)]
         _, result = held.play(changing, [table(side, rows, "x" * 1000) for side in "lr"], None)

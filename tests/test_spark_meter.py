@@ -15,9 +15,9 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.shard.counts import HAPPENING, counted, over_shards
 from penstock.shard.meter.interval import limits
-from penstock.shard.meter.loss import LARGEST
-from penstock.spark.observe.metrics import BOTH, RESULTS, counted, metrics
+from penstock.spark.observe.metrics import RESULTS, metrics
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -194,7 +194,7 @@ def test_metrics_are_those_of_all_shards_together(spark, shards):
     names = counted(2)
     rows = [(None, [float(shard.get(name, shard.get(name.removeprefix("total_"), 0.0))) for name in names]) for shard in shards]
     told = spark.createDataFrame([(bytearray(b"cell"), None), *rows], RESULTS).agg(*metrics(("l", "r"), 0.5)).first().asDict()
-    sums = {name: (max if name in LARGEST else sum)(shard.get(name, 0.0) for shard in shards) for name in BOTH}
+    sums = {count.name: over_shards(count.name, [shard.get(count.name, 0.0) for shard in shards]) for count in HAPPENING}
     for prefix in ("", "total_"):
         for kind, made, *names in (
             ("recall", sums["n_output"], "lost", "sampled", "variance", "reach", "unknown"),

@@ -9,9 +9,10 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 from penstock.core.errors import PenstockError
+from penstock.shard.counts import counted
 from penstock.shard.output_limit import Quota
 from penstock.spark.join.gate import Gate, guard
-from penstock.spark.observe.metrics import COUNTS, counted
+from penstock.spark.observe.metrics import COUNTS
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows
 from strategies import later
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.static import optimal, pair
 from penstock.static.component import best_split, most_outputs
 from penstock.static.greedy import average_degree, node_degree
-from penstock.static.truncation import Budget, make_plan
+from penstock.static.keep_plan import Allowance, make_plan
 
 # ------------------------------------------------------------------------------------------------------ the slow twins
 
@@ -89,7 +89,7 @@ def test_the_optimum_is_that_of_all_subsets(keys, one, two):
     m, n = arrays(keys)
     keep = round(one * int(m.sum() + n.sum()))
     both = (round(one * int(m.sum())), round(two * int(n.sum())))
-    budgets = {keep: Budget(keep, None), both: Budget(None, both)}
+    budgets = {keep: Allowance(keep, None), both: Allowance(None, both)}
     for asked, budget in budgets.items():
         plan = make_plan(np.array([m, n]), budget, "optimal")
         assert plan.n_output == plan.most == outputs_of(plan.kept) == by_subsets(m, n, asked)
@@ -194,7 +194,7 @@ def test_adg_is_as_das_describes_it_and_within_its_bounds(keys, share):
     assert outputs_of(kept) == slow and kept.sum() == keep
     assert best <= most
     assert 2 * slow >= best and exact - slow <= 2 * (exact - best)
-    plan = make_plan(np.array([m, n]), Budget(keep, None), "adg")
+    plan = make_plan(np.array([m, n]), Allowance(keep, None), "adg")
     assert slow == plan.n_output <= best <= plan.most <= min(most, 2 * slow)
 
 
@@ -225,7 +225,7 @@ def highest(degrees, sizes, keep):
 
 def test_the_dual_half_of_theorem_1_does_not_hold_and_is_not_claimed():
     counts = np.array([[1] * 10 + [10], [10] * 10 + [1]])  # ten K(1, 10) and one K(10, 1)
-    plans = {name: make_plan(counts, Budget(None, (10, 1)), name) for name in ("ndg", "ndg-independent", "optimal")}
+    plans = {name: make_plan(counts, Allowance(None, (10, 1)), name) for name in ("ndg", "ndg-independent", "optimal")}
     assert {name: plan.n_output for name, plan in plans.items()} == {"ndg": 1, "ndg-independent": 0, "optimal": 10}
     assert all("half" not in plans[name].bound and plans[name].most >= 10 for name in ("ndg", "ndg-independent"))
 
@@ -238,7 +238,7 @@ def test_greedy_over_more_relations_loses_at_most_as_many_times_what_is_necessar
     for choice in itertools.product(*(ways(row.tolist(), k) for row, k in zip(table, keep, strict=True))):
         best = max(best, int(np.array(choice).prod(axis=0).sum()))
     for method in ("ndg", "ndg-independent"):
-        plan = make_plan(table, Budget(None, tuple(keep)), method)
+        plan = make_plan(table, Allowance(None, tuple(keep)), method)
         assert plan.kept.sum(axis=1).tolist() == keep
         assert exact - plan.n_output <= relations * (exact - best)
         assert plan.n_output <= best <= plan.most
@@ -255,6 +255,6 @@ def test_adg_has_99_of_100_outputs_over_the_skews_of_figure_4(skew):
     random = np.random.default_rng(round(10 * skew))
     weight = 1 / np.arange(1, 1001) ** skew
     table = np.array([random.multinomial(50_000, random.permutation(weight) / weight.sum()) for _ in "AB"])
-    plans = {name: make_plan(table, Budget(5000, None), name) for name in ("adg", "optimal")}
+    plans = {name: make_plan(table, Allowance(5000, None), name) for name in ("adg", "optimal")}
     assert plans["adg"].n_output >= 0.99 * plans["optimal"].n_output
     assert plans["adg"].n_output <= plans["optimal"].n_output <= plans["adg"].most

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.cli import run
 from penstock.static import limit
-from penstock.static.truncation import METHODS
+from penstock.static.keep_plan import METHODS
 
 shares = st.floats(0, 1)
 

@@ -15,7 +15,7 @@ from penstock.cli.texts import integer
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.experiments.demo import Demo, Played
+    from penstock.experiments.demo import Contestant, Demo
     from penstock.pipeline.recipe import Recipe
 
 
@@ -93,7 +93,7 @@ def _clear(folder: Path, sign: str) -> None:
     shutil.rmtree(folder)
 
 
-def _ways(found: Demo) -> list[Played]:
+def _ways(found: Demo) -> list[Contestant]:
     """Best first."""
     return sorted([found.whole, found.run, *found.rivals], key=lambda one: -one.n_output)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.core.trace import Trace
     from penstock.engine.run import JoinRun
     from penstock.optimum.schedule import Optimum
-    from penstock.optimum.sweep import Point
+    from penstock.optimum.sweep import CurvePoint
 
 
 def register(app: typer.Typer) -> None:
@@ -159,7 +159,7 @@ def _curve(
     _print_curve(points, whole, worth, seconds)
 
 
-def _print_curve(points: Sequence[Point], whole: JoinRun | None, worth: str, seconds: float) -> None:
+def _print_curve(points: Sequence[CurvePoint], whole: JoinRun | None, worth: str, seconds: float) -> None:
     shown = points if len(points) <= 25 else [points[len(points) * part // 25] for part in range(25)] + [points[-1]]
     lines = [[number(p.memory), number(p.value), *([share(p.value, whole.value)] if whole else []), p.method] for p in shown]
     columns = ["memory", worth, *(["of exact"] if whole else []), "method"]

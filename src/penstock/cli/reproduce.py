@@ -14,7 +14,7 @@ from penstock.cli.texts import integer
 from penstock.core.errors import choose
 
 if TYPE_CHECKING:
-    from penstock.experiments.arrival_orders import Point
+    from penstock.experiments.arrival_orders import OrdersPoint
 
 _EXAMPLE = "Example: penstock reproduce arrival-orders --seeds 3 --ticks 4000 --plot orders.png"
 
@@ -63,7 +63,7 @@ def arrival_orders(
     _print(points, experiment.POLICIES)
 
 
-def _print(points: Sequence[Point], policies: Sequence[str]) -> None:
+def _print(points: Sequence[OrdersPoint], policies: Sequence[str]) -> None:
     settings = list(dict.fromkeys((point.orders, point.delay, point.memory) for point in points))
     rows = []
     for setting in settings:

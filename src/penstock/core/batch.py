@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from penstock.core.link_columns import link_values, shared_keys
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.window import COUNTING, NEVER
+
+OnProgress = Callable[[int], object]
+"""Called with the number of rows that are done since it was last called."""
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 from penstock.engine.view import View
 
-Progress = Callable[[int], object]
 Renumber = Callable[[int, Ints], Ints]
 """The keys of an engine, which is the first, second, ... of several, by the numbers that they have where all are together."""
 Chosen = Callable[[int, Ints], Bools]
@@ -258,10 +257,10 @@ class Engine(Protocol):
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""
 
-    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+    def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""
 
-    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+    def pieces(self, batch: Batch, progress: OnProgress | None = None, most: int = PIECE) -> Iterator[Played]:
         """Play the next rows while what happens is asked for: in pieces of about so many outputs, which all together are what `play` gives.
 
         Until the last piece has been taken the engine is in the middle of a batch, and good for nothing else.

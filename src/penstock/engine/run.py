@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
-from penstock.engine.contract import Keep, Policy, Progress, Statistics, read_keep
+from penstock.engine.contract import Keep, Policy, Statistics, read_keep
 from penstock.engine.opening import open_engine
 
 
@@ -52,7 +52,14 @@ def memory_log(series: Ints, retained: Ints) -> list[tuple[int, Ints]]:
 
 
 def record(
-    problem: Problem, policy: Policy, statistics: Statistics, batch: Batch, keep: Keep | None, *, stepwise: bool, progress: Progress | None
+    problem: Problem,
+    policy: Policy,
+    statistics: Statistics,
+    batch: Batch,
+    keep: Keep | None,
+    *,
+    stepwise: bool,
+    progress: OnProgress | None,
 ) -> JoinRun:
     """Play a whole trace as one batch, and write down what happened."""
     keep = read_keep(keep)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.batch import Batch, check_order
+from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.encoded import pack, policy_state, unpack
 from penstock.core.errors import PenstockError
@@ -29,7 +29,6 @@ from penstock.engine.contract import (
     Keep,
     Played,
     Policy,
-    Progress,
     Renumber,
     Statistics,
     Totals,
@@ -113,11 +112,11 @@ class StepwiseEngine:
         """Give rows numbers from this one on."""
         self.totals = replace(self.totals, next_row=row)
 
-    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+    def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""
         return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
 
-    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+    def pieces(self, batch: Batch, progress: OnProgress | None = None, most: int = PIECE) -> Iterator[Played]:
         """Play the next rows, piece by piece."""
         if not len(batch):
             yield Played.join([], self.problem.n_streams)

@@ -30,7 +30,7 @@ _QUANTILES = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
 
 
 @dataclass(frozen=True)
-class Point:
+class OrdersPoint:
     """A policy in a setting: recall, and its interval; `lead` is how far it is ahead of the best other policy, seed by seed."""
 
     policy: str
@@ -62,7 +62,7 @@ def sweep(
     ticks: int = 8000,
     allocation: str = "fixed",
     say: Callable[[int, str], object] | None = None,
-) -> list[Point]:
+) -> list[OrdersPoint]:
     """Play every setting under every policy; a point for each policy, memory, delay and skew."""
     if not 2 <= seeds <= len(_QUANTILES):
         raise PenstockError(f"seeds must be 2 to {len(_QUANTILES)}, so that there is an interval, got {seeds}")
@@ -99,12 +99,12 @@ def play(
     return found
 
 
-def _points(recalls: dict[str, list[float]], orders: float, delay: float, memory: float) -> list[Point]:
+def _points(recalls: dict[str, list[float]], orders: float, delay: float, memory: float) -> list[OrdersPoint]:
     points = []
     for policy, mine in recalls.items():
         rivals = [values for name, values in recalls.items() if name != policy]
         leads = (np.array(mine) - np.max(rivals, axis=0)).tolist() if rivals else mine
-        points.append(Point(policy, orders, delay, memory, *interval(mine), *interval(leads)))
+        points.append(OrdersPoint(policy, orders, delay, memory, *interval(mine), *interval(leads)))
     return points
 
 

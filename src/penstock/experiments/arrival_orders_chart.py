@@ -8,16 +8,16 @@ from typing import Any
 import altair as alt
 
 from penstock.core.errors import PenstockError
-from penstock.experiments.arrival_orders import POLICIES, Point
+from penstock.experiments.arrival_orders import POLICIES, OrdersPoint
 from penstock.experiments.figures import GREY, POLICY_COLOURS, styled
 
 _COLOURS = {name: POLICY_COLOURS.get(name, "#F4A582") for name in POLICIES}
 
 
-def recall_by_setting(points: Sequence[Point], *, width: int = 250) -> alt.TopLevelMixin:
+def recall_by_setting(points: Sequence[OrdersPoint], *, width: int = 250) -> alt.TopLevelMixin:
     """A panel per skew (down) and delay (across): a line per policy with its interval.
 
-    >>> point = Point("ep", 1.0, 0.2, 0.1, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
+    >>> point = OrdersPoint("ep", 1.0, 0.2, 0.1, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
     >>> len(recall_by_setting([point]).to_dict()["hconcat"])
     1
     """

@@ -16,7 +16,8 @@ from penstock.core.trace import Ints, Trace
 from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun
 from penstock.generator.generate import with_times
-from penstock.pipeline.recipe import Recipe
+from penstock.pipeline.recipe import Recipe, has_importance
+from penstock.policies.table import default_policy
 from penstock.simulator.simulate import exact, simulate
 
 SAMPLE = Path(__file__).with_name("demo.toml")
@@ -24,7 +25,7 @@ SOURCE = "shop"
 
 
 @dataclass(frozen=True)
-class Played:
+class Contestant:
     """One way to play the join: what came out, and what it held."""
 
     name: str
@@ -37,7 +38,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """A micro-batch on Spark: from when to when, what arrived in it and what it shed."""
 
     begin: int
@@ -54,16 +55,16 @@ class Demo:
     memory: int
     stretch: int  # the length of a batch
     bursts: list[tuple[int, int]]
-    whole: Played
-    run: Played
-    rivals: list[Played]
-    batches: list[Batch]
+    whole: Contestant
+    run: Contestant
+    rivals: list[Contestant]
+    batches: list[MicroBatch]
 
-    def recall(self, one: Played) -> float:
+    def recall(self, one: Contestant) -> float:
         """The share of the exact result."""
         return one.n_output / self.whole.n_output if self.whole.n_output else 1.0
 
-    def over_time(self, one: Played) -> list[tuple[int, float]]:
+    def over_time(self, one: Contestant) -> list[tuple[int, float]]:
         """The share of the exact result in each stretch of time, by its middle."""
         first, last = int(self.whole.held[0, 0]), int(self.whole.held[-1, 0])
         edges = np.arange(first, last + self.stretch + 1, self.stretch)
@@ -71,7 +72,7 @@ class Demo:
         return [(int(at) + self.stretch // 2, float(m / a)) for at, m, a in zip(edges[:-1], mine, all_, strict=True) if a]
 
 
-RIVALS: Mapping[str, Callable[[Trace, Recipe], Played]] = {
+RIVALS: Mapping[str, Callable[[Trace, Recipe], Contestant]] = {
     "fifo, same memory": lambda trace, recipe: simulated(trace, recipe, "fifo", "fifo, same memory"),
     "the optimum": lambda trace, recipe: simulated(trace, recipe, "opt", "the optimum"),
 }
@@ -85,14 +86,14 @@ def rows(recipe: Recipe) -> Trace:
     return Trace(with_times(table, source["start"], source["tick"]), streams=tuple(recipe.streams))
 
 
-def compare(recipe: Recipe, run: Played | None, batches: Sequence[Batch] = ()) -> Demo:
+def compare(recipe: Recipe, run: Contestant | None, batches: Sequence[MicroBatch] = ()) -> Demo:
     """Play the rows of the sample exactly and under each rival; without a run on Spark, the simulator makes that one too."""
     trace = rows(recipe)
     source = recipe.sources[SOURCE]
     stretch = source["tick"] * (source["ticks_per_batch"] or max(1, source["ticks"] // 20))
     whole = _played(exact(trace, window=_windows(recipe), keep=Keep(outputs=True, series=True)), "exact")
     if run is None:
-        run = simulated(trace, recipe, recipe.join["policy"] or "prob", "simulated")
+        run = simulated(trace, recipe, _policy(recipe), "simulated")
         run = replace(run, name=f"{run.policy}, simulated")
     rivals = [play(trace, recipe) for play in RIVALS.values()]
     period, length, _ = recipe.generator(SOURCE).burst
@@ -101,26 +102,26 @@ def compare(recipe: Recipe, run: Played | None, batches: Sequence[Batch] = ()) -
     return Demo(len(trace), recipe.join["memory"], stretch, bursts, whole, run, rivals, list(batches))
 
 
-def simulated(trace: Trace, recipe: Recipe, policy: str, name: str) -> Played:
+def simulated(trace: Trace, recipe: Recipe, policy: str, name: str) -> Contestant:
     """The join of the sample in one piece, without Spark, in the same memory."""
     options: dict[str, Any] = {"stats": recipe.join["stats"] or "decayed", "seed": recipe.join["seed"] or 0}
     keep = Keep(outputs=True, series=True)
     return _played(simulate(trace, window=_windows(recipe), memory=recipe.join["memory"], policy=policy, keep=keep, **options), name)
 
 
-def on_spark(recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> tuple[Played, list[Batch]]:
+def on_spark(recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> tuple[Contestant, list[MicroBatch]]:
     """What a run on Spark left behind: its joined rows in Parquet, and the events of its batches."""
-    policy = recipe.join["policy"] or "prob"
+    policy = _policy(recipe)
     source = recipe.sources[SOURCE]
     ends = [source["start"] + _tick(event) * source["tick"] for event in events]
     begins = [source["start"], *ends][: len(ends)]
     batches = [
-        Batch(begin, end, int(event["n_input"]), int(event["n_shed"])) for begin, end, event in zip(begins, ends, events, strict=True)
+        MicroBatch(begin, end, int(event["n_input"]), int(event["n_shed"])) for begin, end, event in zip(begins, ends, events, strict=True)
     ]
     held = np.array([(end, event["retained_rows"]) for end, event in zip(ends, events, strict=True)], dtype=np.int64)
     times = joined_times(recipe)
     shed = sum(batch.shed for batch in batches)
-    return Played(f"{policy}, this run", policy, len(times), shed, int(held[:, 1].max()), times, held), batches
+    return Contestant(f"{policy}, this run", policy, len(times), shed, int(held[:, 1].max()), times, held), batches
 
 
 def joined_times(recipe: Recipe) -> Ints:
@@ -131,10 +132,14 @@ def joined_times(recipe: Recipe) -> Ints:
     return np.maximum.reduce(times)
 
 
-def _played(run: JoinRun, name: str) -> Played:
+def _played(run: JoinRun, name: str) -> Contestant:
     assert run.outputs is not None and run.series is not None
     held = np.column_stack([run.series[:, 0], run.series[:, 1:].sum(axis=1)])
-    return Played(name, run.policy, run.n_output, run.n_shed, run.peak_memory, run.outputs[:, 0], held)
+    return Contestant(name, run.policy, run.n_output, run.n_shed, run.peak_memory, run.outputs[:, 0], held)
+
+
+def _policy(recipe: Recipe) -> str:
+    return str(recipe.join["policy"] or default_policy(weighed=has_importance(recipe)))
 
 
 def _windows(recipe: Recipe) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import altair as alt
 
 from penstock.experiments.figures import styled
 from penstock.static.histogram import Truncation
-from penstock.static.truncation import Budget, check_method, estimate, make_plan
+from penstock.static.keep_plan import Allowance, check_method, estimate, make_plan
 
 _COLOURS = {"optimal": "#0072B2", "adg": "#E69F00", "ndg": "#009E73", "ndg-independent": "#CC79A7"}
 _MOST_STEPS = 10**9  # of one point of a line
@@ -44,7 +44,7 @@ def _at(done: Truncation, part: float) -> list[dict[str, Any]]:
     """A point per method: of one budget for all if the plan had that, else the same part of each relation."""
     single = done.method == "adg" or (done.method == "optimal" and done.one_budget)
     sizes = list(done.n_tuples.values())
-    budget = Budget(round(part * sum(sizes)), None) if single else Budget(None, tuple(round(part * size) for size in sizes))
+    budget = Allowance(round(part * sum(sizes)), None) if single else Allowance(None, tuple(round(part * size) for size in sizes))
     rows = []
     for method in _COLOURS:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import check_order
+from penstock.core.batch import OnProgress, check_order
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
@@ -21,7 +21,7 @@ from penstock.core.window import NEVER
 from penstock.engine.contract import Keep, read_keep
 from penstock.engine.run import JoinRun
 from penstock.multiway.linked_windows import Tuples, arrange, followers
-from penstock.multiway.machine import Machine, Progress
+from penstock.multiway.machine import Machine
 from penstock.multiway.nested_loops import ON_VISIT, OUTPUTS, Terms
 from penstock.multiway.observe import observed_streams
 from penstock.multiway.order import order_joins
@@ -55,7 +55,7 @@ def exact_join(trace: Trace, window: Any, options: dict[str, Any]) -> JoinRun | 
     return _join(trace, problem, keep, options.get("progress"))
 
 
-def _join(trace: Trace, problem: Problem, keep: Keep, progress: Progress | None) -> JoinRun:
+def _join(trace: Trace, problem: Problem, keep: Keep, progress: OnProgress | None) -> JoinRun:
     check_order(problem, trace.time, -NEVER)
     machine = open_join(trace, problem, keep)
     machine.play_all(progress)

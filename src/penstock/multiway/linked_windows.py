@@ -37,7 +37,7 @@ class Tuples(NamedTuple):
     out: Ints  # the first instant at which the tuple is outside its window
 
 
-class Store(NamedTuple):
+class WindowStore(NamedTuple):
     """All windows. An index is a set of buckets over one stream; those of one stream are neighbours, the first counts tuples."""
 
     nodes: Ints  # by tuple: out, then the next tuple in each list
@@ -103,7 +103,7 @@ def count_keys(tuples: Tuples, windows: Sequence[Window], codes: Ints) -> Tuples
     return tuples._replace(out=out)
 
 
-def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int, int]]) -> Store:
+def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int, int]]) -> WindowStore:
     """Empty windows with these indexes: stream, column, number of buckets; in order of streams."""
     stream = np.array([index[0] for index in indexes], dtype=np.int64)
     buckets = np.array([index[2] for index in indexes], dtype=np.int64)
@@ -114,11 +114,11 @@ def open_store(tuples: Tuples, n_streams: int, indexes: Sequence[tuple[int, int,
     ends = np.full((int(base[-1]), 4), -1, dtype=np.int64)
     first = np.searchsorted(stream, np.arange(n_streams + 1))
     column = np.array([index[1] for index in indexes], dtype=np.int64)
-    return Store(nodes, ends, first, column, buckets, base[:-1].copy())
+    return WindowStore(nodes, ends, first, column, buckets, base[:-1].copy())
 
 
 @inlined
-def bucket_of(store: Store, codes: Ints, index: int, u: int) -> int:
+def bucket_of(store: WindowStore, codes: Ints, index: int, u: int) -> int:
     """The bucket of an index to which a tuple belongs, by its own code."""
     column = store.column[index]
     if column < 0:
@@ -128,7 +128,7 @@ def bucket_of(store: Store, codes: Ints, index: int, u: int) -> int:
 
 
 @inlined
-def insert(store: Store, codes: Ints, stream: int, u: int) -> None:
+def insert(store: WindowStore, codes: Ints, stream: int, u: int) -> None:
     """Append a tuple to the lists of its window."""
     for index in range(store.first[stream], store.first[stream + 1]):
         at = bucket_of(store, codes, index, u)
@@ -142,14 +142,14 @@ def insert(store: Store, codes: Ints, stream: int, u: int) -> None:
 
 
 @inlined
-def settle_down(store: Store, codes: Ints, stream: int, u: int) -> None:
+def settle_down(store: WindowStore, codes: Ints, stream: int, u: int) -> None:
     """A tuple has been evaluated: it is fresh no more."""
     for index in range(store.first[stream], store.first[stream + 1]):
         store.ends[bucket_of(store, codes, index, u), FRESH] = -1
 
 
 @inlined
-def drop_from(store: Store, at: int, link: int, instant: int) -> int:
+def drop_from(store: WindowStore, at: int, link: int, instant: int) -> int:
     """Expire from the head of one bucket; how many went."""
     u = store.ends[at, HEAD]
     gone = 0
@@ -161,7 +161,7 @@ def drop_from(store: Store, at: int, link: int, instant: int) -> int:
 
 
 @kernel
-def expire(store: Store, instant: int, counts: Ints) -> int:
+def expire(store: WindowStore, instant: int, counts: Ints) -> int:
     """Expire from all windows what is outside at an instant; how many tuples went. `counts` gets the buckets looked at."""
     gone = 0
     for stream in range(len(store.first) - 1):

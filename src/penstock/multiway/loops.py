@@ -22,7 +22,7 @@ NESTED = 0
 """The number of buckets that stands for no hash index."""
 
 
-class Plan(NamedTuple):
+class Loops(NamedTuple):
     """Nested loops as arrays: by origin and level, but for the checks, which are listed one after another."""
 
     order: Ints  # the stream of each loop
@@ -49,7 +49,7 @@ def indexes(condition: Condition, buckets: Sequence[int], *, plain: bool) -> lis
     return found
 
 
-def make_plan(condition: Condition, orders: Sequence[Sequence[int]], store: Sequence[tuple[int, int, int]], *, exact: bool) -> Plan:
+def make_loops(condition: Condition, orders: Sequence[Sequence[int]], store: Sequence[tuple[int, int, int]], *, exact: bool) -> Loops:
     """The loops of these orders, one per origin. `exact`: a bucket holds one value, so that its tuples need no check of it.
 
     Scans go through the first hash index whose value is bound; where none is, through the list of the whole window.
@@ -72,7 +72,7 @@ def make_plan(condition: Condition, orders: Sequence[Sequence[int]], store: Sequ
             begin[origin, level] = len(checks)
             checks += wanted
             end[origin, level] = len(checks)
-    return Plan(
+    return Loops(
         order=np.array(orders, dtype=np.int64),
         place=np.array([list(order).index(origin) for origin, order in enumerate(orders)], dtype=np.int64),
         scan=scan,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
 
+from penstock.core.batch import OnProgress
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 from penstock.multiway.linked_windows import FRESH, Tuples, open_store
-from penstock.multiway.loops import Plan, indexes, make_plan, needs_lists
+from penstock.multiway.loops import Loops, indexes, make_loops, needs_lists
 from penstock.multiway.nested_loops import BATCH, LOGGED, NEXT_EVALUATION, NEXT_EXPIRATION, PIVOT, POSITION, Terms, play
 from penstock.multiway.pair_checks import Condition
 
 CHUNK = 50_000  # rows between two reports of progress
 ROOM = 1 << 16  # outputs kept in the compiled loops before they are moved
-Progress = Callable[[int], object]
 
 
 class Machine:
@@ -50,14 +50,14 @@ class Machine:
         self._log = np.empty((ROOM if terms.keep else 1, 1 + n), dtype=np.int64)
         self._parts: list[Ints] = []
 
-    def _plan(self, orders: Sequence[Sequence[int]]) -> Plan:
-        return make_plan(self.condition, orders, self.indexes, exact=self.exact)
+    def _plan(self, orders: Sequence[Sequence[int]]) -> Loops:
+        return make_loops(self.condition, orders, self.indexes, exact=self.exact)
 
     def reorder(self, orders: Sequence[Sequence[int]]) -> None:
         """Go on by other nested loops."""
         self.plan = self._plan(orders)
 
-    def play_all(self, progress: Progress | None = None) -> None:
+    def play_all(self, progress: OnProgress | None = None) -> None:
         """Take all rows."""
         for begin in range(0, len(self.tuples.row), CHUNK):
             end = min(begin + CHUNK, len(self.tuples.row))

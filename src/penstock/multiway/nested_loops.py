@@ -19,8 +19,8 @@ from typing import NamedTuple
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
-from penstock.multiway.linked_windows import FRESH, HEAD, OUT, Store, Tuples, drop_from, expire, insert, settle_down
-from penstock.multiway.loops import Plan
+from penstock.multiway.linked_windows import FRESH, HEAD, OUT, Tuples, WindowStore, drop_from, expire, insert, settle_down
+from penstock.multiway.loops import Loops
 from penstock.multiway.pair_checks import Links, holds
 
 COMPARISONS, TIMELY, BUCKETS, SWEPT, INSERTIONS, EXPIRATIONS, EVALUATIONS, OUTPUTS, PEAK = range(9)
@@ -43,7 +43,7 @@ class Terms(NamedTuple):
 
 @kernel
 def play(
-    tuples: Tuples, links: Links, plan: Plan, store: Store, terms: Terms, importance: Floats, until: int,
+    tuples: Tuples, links: Links, plan: Loops, store: WindowStore, terms: Terms, importance: Floats, until: int,
     state: Ints, cursor: Ints, chosen: Ints, counts: Ints, value: Floats, log: Ints,
 ) -> bool:  # fmt: skip
     """Take rows up to `until` and evaluate what is due. False: the log is full, and there is more to come at the same place."""
@@ -93,7 +93,7 @@ def _start(state: Ints, origin: int) -> None:
 
 @kernel
 def _nest(
-    tuples: Tuples, links: Links, plan: Plan, store: Store, terms: Terms, importance: Floats,
+    tuples: Tuples, links: Links, plan: Loops, store: WindowStore, terms: Terms, importance: Floats,
     state: Ints, cursor: Ints, chosen: Ints, counts: Ints, value: Floats, log: Ints,
 ) -> bool:  # fmt: skip
     """Join the new tuples of one stream with all windows. False: the log is full."""
@@ -195,7 +195,7 @@ def _write(tuples: Tuples, chosen: Ints, k: int, log: Ints, logged: int) -> None
 
 
 @inlined
-def _first(store: Store, plan: Plan, origin: int, batch: int, end: int, tuples: Tuples) -> int:
+def _first(store: WindowStore, plan: Loops, origin: int, batch: int, end: int, tuples: Tuples) -> int:
     """Where the outermost loop begins."""
     if plan.place[origin] == 0:
         return _next_new(tuples, origin, batch, end)
@@ -212,7 +212,9 @@ def _next_new(tuples: Tuples, origin: int, begin: int, end: int) -> int:
 
 
 @inlined
-def _open(store: Store, links: Links, plan: Plan, terms: Terms, chosen: Ints, counts: Ints, origin: int, level: int, now: int) -> int:
+def _open(
+    store: WindowStore, links: Links, plan: Loops, terms: Terms, chosen: Ints, counts: Ints, origin: int, level: int, now: int
+) -> int:
     """Where an inner loop begins: at the head of a list or bucket, or at its first new tuple."""
     index = plan.scan[origin, level]
     at = store.base[index]
@@ -229,7 +231,7 @@ def _open(store: Store, links: Links, plan: Plan, terms: Terms, chosen: Ints, co
 
 
 @inlined
-def _were_there(store: Store, plan: Plan, chosen: Ints, origin: int, level: int, k: int, now: int) -> bool:
+def _were_there(store: WindowStore, plan: Loops, chosen: Ints, origin: int, level: int, k: int, now: int) -> bool:
     """Whether k itself and all that is bound outside of its loop were in their windows when k came."""
     if store.nodes[k, OUT] <= now:
         return False
@@ -241,7 +243,7 @@ def _were_there(store: Store, plan: Plan, chosen: Ints, origin: int, level: int,
 
 
 @inlined
-def _matches(links: Links, plan: Plan, chosen: Ints, origin: int, level: int, stream: int, u: int) -> bool:
+def _matches(links: Links, plan: Loops, chosen: Ints, origin: int, level: int, stream: int, u: int) -> bool:
     """Whether a tuple passes all checks against what is bound."""
     for at in range(plan.begin[origin, level], plan.end[origin, level]):
         other = plan.other[at]

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.batch import check_order
+from penstock.core.batch import OnProgress, check_order
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.ticks import in_ticks
@@ -31,7 +31,7 @@ from penstock.multiway import nested_loops as probe
 from penstock.multiway.drift import Reorder
 from penstock.multiway.join_plan import JoinPlan
 from penstock.multiway.linked_windows import arrange, count_keys
-from penstock.multiway.machine import Machine, Progress
+from penstock.multiway.machine import Machine
 from penstock.multiway.observe import in_units, observed_rates, observed_selectivities, observed_streams
 from penstock.multiway.options import STRATEGIES, Strategy, read_access, read_expire, read_orders, read_reorder, read_tau
 from penstock.multiway.order import order_joins
@@ -69,7 +69,7 @@ def run_strategy(
     start: int | None = None,
     switches: Mapping[str, str] | None = None,
     keep: Keep | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> StrategyRun:
     """Join the streams of a trace by one of Golab's algorithms and count its steps.
 
@@ -127,7 +127,7 @@ def run_strategy(
     return _told(machine, problem, strategy, _play_watching(machine, plan, watch, kind, progress))
 
 
-def _play_watching(machine: Machine, plan: JoinPlan, watch: Reorder, kind: Strategy, progress: Progress | None) -> int:
+def _play_watching(machine: Machine, plan: JoinPlan, watch: Reorder, kind: Strategy, progress: OnProgress | None) -> int:
     """Play, and look at every `OBSERVED` rows whether other orders would do better now; how often they changed."""
     tuples, streams = machine.tuples, plan.setting.names
     changes = 0

@@ -15,10 +15,9 @@ and keep the rest true. When nothing is left over, the flow is feasible and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from penstock.core.batch import OnProgress
 from penstock.core.compiled import kernel
 from penstock.optimum.flow_state import Flow, new_flow
 from penstock.optimum.prices import estimate_prices
@@ -26,10 +25,8 @@ from penstock.optimum.push import push_excess
 from penstock.optimum.search import search_lack
 from penstock.optimum.stays import Stays
 
-Progress = Callable[[int], object]
 
-
-def solve_stays(stays: Stays, progress: Progress | None = None) -> Flow:
+def solve_stays(stays: Stays, progress: OnProgress | None = None) -> Flow:
     """The best end for every tuple (`stop`) and the prices that prove it (`potential`).
 
     >>> from penstock.optimum.stays import Stays
@@ -54,7 +51,7 @@ def solve_stays(stays: Stays, progress: Progress | None = None) -> Flow:
     return flow
 
 
-def balance(stays: Stays, flow: Flow, progress: Progress | None = None) -> None:
+def balance(stays: Stays, flow: Flow, progress: OnProgress | None = None) -> None:
     """Push all excess to where flow lacks."""
     sources = np.flatnonzero(flow.excess > 0)
     flow.sources[: len(sources)] = sources

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.ticks import in_ticks
 from penstock.core.trace import Ints, Trace, check_trace
 from penstock.core.value import USER
-from penstock.engine.contract import Keep, Progress
+from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun, record
 from penstock.optimum import states
 from penstock.optimum.gains import Gains, count_outputs
@@ -66,7 +66,7 @@ class Method:
 
     refusal: Callable[[Trace, Problem, str], str | None]
     need: Callable[[Trace, Problem, str], Need]
-    solve: Callable[[Trace, Problem, str, Progress | None], Found]
+    solve: Callable[[Trace, Problem, str, OnProgress | None], Found]
 
 
 def optimum(
@@ -84,7 +84,7 @@ def optimum(
     start: Any = None,
     switches: Mapping[str, str] | None = None,
     limit: Any = LIMIT,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Optimum:
     """The best value that any policy could have reached on this trace, and the schedule that reaches it.
 
@@ -106,7 +106,7 @@ def optimum(
 
 
 def find_optimum(
-    trace: Trace, problem: Problem, *, method: str = "auto", goal: str = "max", limit: Any = LIMIT, progress: Progress | None = None,
+    trace: Trace, problem: Problem, *, method: str = "auto", goal: str = "max", limit: Any = LIMIT, progress: OnProgress | None = None,
     announce: Callable[[str], object] | None = None,
 ) -> Optimum:  # fmt: skip
     """`optimum`, for a problem that has been read; `announce` hears beforehand what the method expects to need."""
@@ -220,14 +220,14 @@ def _flow_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
     return None
 
 
-def _flow(size: Callable[[Trace, Problem], Size], solve: Callable[[Trace, Problem, Progress | None], Solution]) -> dict[str, Any]:
+def _flow(size: Callable[[Trace, Problem], Size], solve: Callable[[Trace, Problem, OnProgress | None], Solution]) -> dict[str, Any]:
     """What the two flows share."""
 
     def need(trace: Trace, problem: Problem, goal: str) -> Need:
         found = size(trace, problem)
         return Need({"nodes": found.n_nodes, "arcs": found.n_arcs}, found.n_bytes)
 
-    def solved(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
+    def solved(trace: Trace, problem: Problem, goal: str, progress: OnProgress | None) -> Found:
         found = solve(trace, problem, progress)
         return Found(found.value, found.leaves, {"n_nodes": found.n_nodes, "n_arcs": found.n_arcs}, found)
 
@@ -249,7 +249,7 @@ def _states_need(trace: Trace, problem: Problem, goal: str) -> Need:
     return Need({"states": found}, found * states.STATE_BYTES, hopeless)
 
 
-def _solve_states(trace: Trace, problem: Problem, goal: str, progress: Progress | None) -> Found:
+def _solve_states(trace: Trace, problem: Problem, goal: str, progress: OnProgress | None) -> Found:
     plan = states.solve_states(trace, problem, goal=goal, progress=progress)
     return Found(plan.value, plan.leaves, {"n_states": plan.n_states})
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
-from penstock.engine.contract import Keep, Progress
+from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun, record
 from penstock.optimum.schedule import NEVER, last_instants
 from penstock.policies.opt import Opt
@@ -30,7 +30,7 @@ def replay(
     keep: Keep | None = None,
     *,
     stepwise: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> JoinRun:
     """Play a trace by a schedule.
 

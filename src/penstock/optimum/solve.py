@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
-from penstock.optimum.flow import Progress, solve_stays
+from penstock.optimum.flow import solve_stays
 from penstock.optimum.flow_state import Flow
 from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.matches import find_matches, pair_values
@@ -44,7 +44,7 @@ class Solution:
     exact: bool = True  # False: an upper bound, for more than two streams
 
 
-def solve_class(trace: Trace, problem: Problem, progress: Progress | None = None) -> Solution:
+def solve_class(trace: Trace, problem: Problem, progress: OnProgress | None = None) -> Solution:
     """The optimum of an equality join whose outputs are all worth the same.
 
     >>> trace = Trace.from_streams(R="aab", S="baa")
@@ -70,7 +70,7 @@ def solve_class(trace: Trace, problem: Problem, progress: Progress | None = None
     return Solution("class", count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
 
 
-def solve_chain(trace: Trace, problem: Problem, progress: Progress | None = None) -> Solution:
+def solve_chain(trace: Trace, problem: Problem, progress: OnProgress | None = None) -> Solution:
     """The optimum for any predicate and value function; for more than two streams an upper bound.
 
     >>> trace = Trace({"stream": ["R", "R", "S", "S"], "time": [0, 0, 1, 2], "key": [1, 5, 7, 3], "importance": [4.0, 1.0, 2.0, 2.0]})

@@ -40,7 +40,7 @@ _COUNTLESS = 1 << 60
 
 
 @dataclass(frozen=True)
-class Plan:
+class StatesOptimum:
     """The best schedule, what it is worth, and how many states were looked at."""
 
     value: float
@@ -48,7 +48,7 @@ class Plan:
     n_states: int
 
 
-def solve_states(trace: Trace, problem: Problem, *, goal: str = "max", progress: Callable[[int], object] | None = None) -> Plan:
+def solve_states(trace: Trace, problem: Problem, *, goal: str = "max", progress: Callable[[int], object] | None = None) -> StatesOptimum:
     """The schedule of the largest value, or of the least among those that keep memory full.
 
     >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
@@ -120,7 +120,7 @@ class _Graph:
                 return _COUNTLESS
         return total
 
-    def solve(self, progress: Callable[[int], object] | None) -> Plan:
+    def solve(self, progress: Callable[[int], object] | None) -> StatesOptimum:
         """Solve every group of pools, and put the schedules together."""
         gains = self.gains
         value = float(gains.value[~gains.waits.any(axis=1)].sum())
@@ -130,7 +130,7 @@ class _Graph:
             part, seen = self._solve(group, leaves, progress)
             value += part
             n_states += seen
-        return Plan(value, leaves, n_states)
+        return StatesOptimum(value, leaves, n_states)
 
     def _solve(self, group: list[int], leaves: Ints, progress: Callable[[int], object] | None) -> tuple[float, int]:
         """The best path through the graph of these pools; writes who leaves early into `leaves`."""

@@ -18,7 +18,7 @@ A_FEW = 10
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One size of memory, the optimum there, and how it was found."""
 
     memory: int
@@ -35,7 +35,7 @@ def find_curve(
     limit: Any = LIMIT,
     announce: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
-) -> list[Point]:
+) -> list[CurvePoint]:
     """The optimum at these sizes in rows; without them, up to the problem's own memory.
 
     >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
@@ -56,13 +56,13 @@ def find_curve(
             announce(f"{name}: some {need}")
         size = (size_class if name == "class" else size_chain)(trace, problem)
         chosen = sizes or (range(least, top + 1) if size.n_steps * top <= STEPWISE else few)
-        return [Point(memory, float(value), name) for memory, value in zip(chosen, curve(trace, problem, chosen), strict=True)]
+        return [CurvePoint(memory, float(value), name) for memory, value in zip(chosen, curve(trace, problem, chosen), strict=True)]
     points = []
     for memory in sizes or few:
         budget = Budget.parse(memory, problem.streams, allocation="fixed" if fixed else "variable")
         found = find_optimum(trace, replace(problem, budget=budget), method=method, limit=limit, announce=announce)
         announce = None
-        points.append(Point(memory, found.value, found.method))
+        points.append(CurvePoint(memory, found.value, found.method))
         if progress:
             progress(1)
     return points

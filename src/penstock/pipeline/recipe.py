@@ -27,7 +27,7 @@ from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of, local_path
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 from penstock.pipeline.sql_words import unsteady
-from penstock.policies.table import open_policy
+from penstock.policies.table import default_policy, open_policy
 from penstock.shard.division import part_of
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard_plan import check_width
@@ -301,14 +301,19 @@ def _paths(recipe: Recipe) -> list[str]:
     return wrong
 
 
+def has_importance(recipe: Recipe) -> bool:
+    """Whether a stream of a pipeline gives its rows an importance."""
+    return any(stream["importance"] is not None for stream in recipe.streams.values())
+
+
 def _engine(recipe: Recipe) -> list[str]:
     """What the engine and the policy refuse."""
     options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
-    policy = options.pop("policy", "prob")
+    weighed = has_importance(recipe)
+    policy = options.pop("policy", None) or default_policy(weighed=weighed)
     options.setdefault("stats", "decayed")
     windows = {name: stream["window"] or f"rows_per_key:{stream['rows_per_key']}" for name, stream in recipe.streams.items()}
     options["window"] = windows
-    weighed = any(stream["importance"] is not None for stream in recipe.streams.values())
     try:
         folder_of(recipe.join["archive"])
         _check_condition(recipe)

@@ -29,6 +29,15 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
+def default_policy(*, weighed: bool) -> str:
+    """The policy of a join whose user names none; `weighed`: its tuples have an importance.
+
+    >>> default_policy(weighed=False), default_policy(weighed=True)
+    ('prob', 'dimpprob')
+    """
+    return DimpProb.name if weighed else Prob.name
+
+
 def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> Policy:
     """A policy by name, or the user's own object; refused where it is not defined for the problem.
 

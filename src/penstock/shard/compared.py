@@ -16,7 +16,7 @@ from penstock.core.graph import Graph
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.shard.keys import NOBODY, KeyBook
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 
 LINKS = "links"
 """The name of the predicate of a join graph."""
@@ -26,7 +26,7 @@ _HALF = 0.5
 
 
 def compared_columns(
-    plan: Plan, problem: Problem, book: KeyBook, parts: Sequence[pa.Table], streams: Sequence[int], rows: Ints
+    plan: ShardPlan, problem: Problem, book: KeyBook, parts: Sequence[pa.Table], streams: Sequence[int], rows: Ints
 ) -> dict[str, Any]:
     """The columns `key` and `values` of a batch for the tables of these streams; `rows` are the numbers of the rows."""
     if problem.predicate.is_equality or (not problem.predicate.takes_numbers and problem.graph is None):
@@ -43,7 +43,7 @@ def compared_columns(
     return {"key": np.where(null, NOBODY, rows), "values": values}
 
 
-def _slots(plan: Plan, graph: Graph, book: KeyBook, stream: int, part: pa.Table) -> Floats:
+def _slots(plan: ShardPlan, graph: Graph, book: KeyBook, stream: int, part: pa.Table) -> Floats:
     """The values of a stream's rows, by the slots of the graph's links; NaN where there is none."""
     values = np.full((part.num_rows, graph.slots[-1].stop), np.nan)
     for link, slots in zip(graph.links, graph.slots, strict=True):

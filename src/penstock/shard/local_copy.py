@@ -22,7 +22,7 @@ from penstock.core.owned_folder import own_folder, own_name
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.payload import Block, Changes, Payload
 from penstock.shard.shard import Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.waiting_rows import FACTS, ROWS
 
 
@@ -69,7 +69,7 @@ def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) ->
             path.unlink(missing_ok=True)
 
 
-def pick_up(folder: Path, mark: str, plan: Plan, number: int) -> Shard | None:
+def pick_up(folder: Path, mark: str, plan: ShardPlan, number: int) -> Shard | None:
     """The shard that a worker has left, if it is there and current."""
     shard = Shard(plan, number)
     try:

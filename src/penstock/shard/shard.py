@@ -24,6 +24,7 @@ from penstock.ledger.manifest import Attempt
 from penstock.policies.table import open_policy
 from penstock.shard.cells import UNKNOWN, ticks
 from penstock.shard.compared import LINKS, compared_columns, numbers_in
+from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
 from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.meter.loss import Loss
@@ -33,7 +34,7 @@ from penstock.shard.overhead import PLACE, ghosts_in
 from penstock.shard.payload import Changes, Payload
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.waiting_rows import Aside, Tables, Told
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.table import open_running
@@ -77,7 +78,7 @@ def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
 class Shard:
     """The memory of one shard and its engine."""
 
-    def __init__(self, plan: Plan, number: int = 0) -> None:
+    def __init__(self, plan: ShardPlan, number: int = 0) -> None:
         self.plan, self.number = plan, number
         options = dict(plan.options)
         policy = options.pop("policy")
@@ -418,16 +419,16 @@ class Shard:
     def _counts(self, before: Totals, loss: Loss, trimmed: int) -> dict[str, float]:
         """The counts of the batch, those of the life of the shard with the prefix `total_`, and what is held now."""
         totals = self.engine.totals
-        counts = {name: getattr(totals, name) - getattr(before, name) for name in _COUNTED} | vars(loss)
+        counts = {name: getattr(totals, name) - getattr(before, name) for name in _PLAYED} | vars(loss)
         counts["n_shed"] += trimmed
-        counts |= {f"total_{name}": getattr(totals, name) for name in _COUNTED}
-        counts |= {f"total_{name}": value for name, value in vars(self.meter.total).items()}
+        counts |= {TOTAL + name: getattr(totals, name) for name in _PLAYED}
+        counts |= {TOTAL + name: value for name, value in vars(self.meter.total).items()}
         counts |= {f"held_{number}": int(held) for number, held in enumerate(self.engine.held + self.aside.held)}
         waiting = int(self.aside.held.sum())
         for name in ("n_input", "n_shed"):  # what was dropped has come and gone
             counts[name] += self.aside.n_gone
-            counts[f"total_{name}"] += self.aside.n_dropped
-        for prefix, gone in (("", self.aside.n_gone), ("total_", self.aside.n_dropped)):
+            counts[TOTAL + name] += self.aside.n_dropped
+        for prefix, gone in (("", self.aside.n_gone), (TOTAL, self.aside.n_dropped)):
             if gone:  # what it would have made with rows that are yet to come nobody can count, nor bound
                 counts |= {f"{prefix}{name}": value for name, value in _UNKNOWN.items()}
         counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
@@ -439,4 +440,4 @@ class Shard:
 
 
 _UNKNOWN = {"estimated": 1.0, "unknown": np.inf, "unknown_value": np.inf}
-_COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late")
+_PLAYED = tuple(count.name for count in PLAYED)

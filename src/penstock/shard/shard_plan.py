@@ -17,7 +17,7 @@ NAME = "[A-Za-z0-9_.-]+"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """A join, as the workers need to know it."""
 
     streams: tuple[str, ...]

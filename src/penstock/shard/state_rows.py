@@ -31,7 +31,7 @@ from penstock.shard import local_copy as local
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.waiting_rows import FACTS, ROWS
 
 FORMAT = 2
@@ -63,7 +63,7 @@ class Cells(Protocol):
     def iterator(self) -> Iterator[tuple[Any, Any]]: ...
 
 
-def settings(plan: Plan) -> dict[str, Any]:
+def settings(plan: ShardPlan) -> dict[str, Any]:
     """What a state was made with, in a form that outlives a release."""
     options = {name: value for name, value in plan.options.items() if value is not None and name not in _FREE}
     options["policy"] = getattr(options["policy"], "name", options["policy"])
@@ -83,12 +83,12 @@ def settings(plan: Plan) -> dict[str, Any]:
     return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
 
 
-def plan_of(found: dict[str, Any]) -> Plan:
+def plan_of(found: dict[str, Any]) -> ShardPlan:
     """The plan that a state was made with, but for functions of the user."""
     fixed, made = found["fixed"], found["made"]
     options = {name: value for name, value in (fixed | found["free"]).items() if value is not None}
     options = {name: options[name] for name in (*_OPTIONS, *_FREE) if name in options and name not in _OWN}
-    return Plan(
+    return ShardPlan(
         streams=tuple(fixed["streams"]),
         keys=made["keys"],
         payload=tuple(map(tuple, made["payload"])),
@@ -147,7 +147,7 @@ def _plain(setting: Any) -> str:
 class Vault:
     """The state of one shard: `open` it, `save` it after each batch."""
 
-    def __init__(self, plan: Plan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
+    def __init__(self, plan: ShardPlan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
         self.plan, self.number = plan, number
         self.get_head, self.set_head, self.cells = get_head, set_head, cells
         self.head: Any = None  # as it was read
@@ -237,7 +237,7 @@ def _without_attempts(text: str) -> dict[str, Any]:
     return {name: value for name, value in json.loads(text).items() if name != "attempts"}
 
 
-def _with(plan: Plan, free: dict[str, Any]) -> Plan:
+def _with(plan: ShardPlan, free: dict[str, Any]) -> ShardPlan:
     """The plan with the free settings of another."""
     options = {name: value for name, value in plan.options.items() if name not in _FREE}
     options |= {name: value for name, value in free.items() if name not in _OWN and value is not None}
@@ -249,7 +249,7 @@ def _limit(free: dict[str, Any]) -> Limit | None:
     return None if free.get("ahead") is None else Limit(*free["ahead"])
 
 
-def _moved(old: Shard, plan: Plan, number: int) -> Shard:
+def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
     """The same shard under other free settings: what a smaller budget has no room for is shed at once."""
     new = Shard(plan, number)
     if old.problem.budget.in_bytes != new.problem.budget.in_bytes:

@@ -16,7 +16,7 @@ from penstock.core.trace import Ints
 from penstock.shard.cells import UNKNOWN, from_cell, ticks, to_cells
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 
 FACTS, ROWS = "guard", "aside"
 """Kinds of cells in the state: the front, which all shards have alike; and the rows of this one."""
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 class Aside:
     """The rows that wait, and how far the clock of the join is supported."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ShardPlan) -> None:
         self.limit, self.names = plan.ahead, plan.times
         self.front = Front()
         self.tables: list[pa.Table] = [pa.table({})] * len(plan.streams)
@@ -126,7 +126,7 @@ class Aside:
         """The bytes of the rows that wait."""
         return sum(int(row_bytes(table).sum()) + OVERHEAD * table.num_rows for table in self.tables if table.num_rows)
 
-    def under(self, plan: Plan) -> Aside:
+    def under(self, plan: ShardPlan) -> Aside:
         """The same under another limit."""
         old, new = self.limit, plan.ahead
         if old is not None and new is not None and old.width != new.width:
@@ -178,7 +178,7 @@ class Aside:
         self.written = len(rows)
 
 
-def divided(old: Sequence[Aside], plan: Plan, places: Any) -> list[Aside]:
+def divided(old: Sequence[Aside], plan: ShardPlan, places: Any) -> list[Aside]:
     """What waits in the old shards, by its keys in new ones."""
     new = [Aside(plan) for _ in plan.shards]
     for number, one in enumerate(new):

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.budget import OVERHEAD, Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.window import NEVER
-from penstock.engine.contract import Engine, Keep, Played, Progress, read_keep
+from penstock.engine.contract import Engine, Keep, Played, read_keep
 from penstock.engine.opening import open_engine
 from penstock.engine.run import JoinRun, memory_log
 from penstock.policies.base import Policy
@@ -47,7 +47,7 @@ def play_shards(
     batch: int | None = None,
     keep: Keep | None = None,
     stepwise: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> JoinRun:
     """Play a trace in so many shards, and add up what they did. `problem` has the budget of them all, read from `memory`.
 
@@ -123,7 +123,7 @@ class _Shard:
         engine.number_from(number * SPAN)
         return cls(number, problem, chosen, engine)
 
-    def play(self, columns: Batch, rows: Ints, progress: Progress | None) -> None:
+    def play(self, columns: Batch, rows: Ints, progress: OnProgress | None) -> None:
         """Play these rows."""
         chosen: dict[str, Any] = {name: None if column is None else column[rows] for name, column in vars(columns).items()}
         mine = Batch(**chosen)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from penstock.core.batch import Batch
+from penstock.core.batch import Batch, OnProgress
 from penstock.core.clock_limit import read_limit
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.ticks import in_ticks, length
 from penstock.core.trace import LIMIT, Trace, check_trace
 from penstock.core.window import ticks, whole
-from penstock.engine.contract import Keep, Progress
+from penstock.engine.contract import Keep
 from penstock.engine.opening import compiled_form
 from penstock.engine.run import JoinRun, record
 from penstock.multiway.exact import exact_join
@@ -55,7 +55,7 @@ def simulate(
     switches: Mapping[str, str] | None = None,
     keep: Keep | None = None,
     stepwise: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     ahead: Any = None,
     shards: int | None = None,
     batch: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-from penstock.static.truncation import Budget, Plan, budget_of, make_plan
+from penstock.static.keep_plan import Allowance, KeepPlan, budget_of, make_plan
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def named_relations(relations: Any) -> dict[str, Any]:
     return named
 
 
-def summed(relations: dict[str, Any], plan: Plan, counts: Ints, budget: Budget) -> Truncation:
+def summed(relations: dict[str, Any], plan: KeepPlan, counts: Ints, budget: Allowance) -> Truncation:
     """A plan as the user sees it."""
     n_kept = dict(zip(relations, plan.kept.sum(axis=1).tolist(), strict=True))
     n_tuples = dict(zip(relations, counts.sum(axis=1).tolist(), strict=True))

@@ -20,9 +20,9 @@ from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.fixed import Fixed, given_table, whole_prices, whole_table
 from penstock.statistics.sketch import Sketch
-from penstock.statistics.window import Window
+from penstock.statistics.window import WindowCounts
 
-RUNNING = {"window": lambda problem: Window(), "decayed": Decayed, "sketch": Sketch}
+RUNNING = {"window": lambda problem: WindowCounts(), "decayed": Decayed, "sketch": Sketch}
 """Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
 
 

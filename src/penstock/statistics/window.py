@@ -7,7 +7,7 @@ from penstock.engine.view import View
 from penstock.statistics.base import Source
 
 
-class Window(Source):
+class WindowCounts(Source):
     """p(x) is the number of x's matches in memory and among this instant's arrivals, or what outputs with them are worth."""
 
     def prices(self, view: View) -> Floats:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from penstock.core.trace import Floats, Ints
 
 
-class Columns(NamedTuple):
-    """A batch for the compiled loop. Columns that are not needed have length 1."""
+class BatchColumns(NamedTuple):
+    """A batch for the compiled loop. BatchColumns that are not needed have length 1."""
 
     stream: Ints
     time: Ints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.heaps import heap_insert, heap_remove, set_root, with_one_more
 from penstock.engine.compiled.memory import in_ring
 from penstock.engine.compiled.ranking import remaining
@@ -15,7 +15,7 @@ from penstock.engine.compiled.tree import root_at
 
 
 @kernel
-def gain_and_lose(memory: Memory, batch: Columns, begin: int, end: int, first_row: int) -> None:
+def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, first_row: int) -> None:
     """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
     streams = memory.streams
     seen = memory.n_input

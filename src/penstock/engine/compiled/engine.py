@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.batch import Batch, check_order
+from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.compiled import kernel, say_if_cold
 from penstock.core.errors import PenstockError
@@ -18,7 +18,7 @@ from penstock.core.rounding import aged
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
 from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
-from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.compiled.merge import merged
@@ -34,7 +34,6 @@ from penstock.engine.contract import (
     Engine,
     Keep,
     Played,
-    Progress,
     Ranking,
     Renumber,
     Statistics,
@@ -145,11 +144,11 @@ class CompiledEngine:
         """Give rows numbers from this one on."""
         self.memory.next_row = row
 
-    def play(self, batch: Batch, progress: Progress | None = None) -> Played:
+    def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""
         return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
 
-    def pieces(self, batch: Batch, progress: Progress | None = None, most: int = PIECE) -> Iterator[Played]:
+    def pieces(self, batch: Batch, progress: OnProgress | None = None, most: int = PIECE) -> Iterator[Played]:
         """Play the next rows, piece by piece."""
         columns = self._columns(batch)
         n, budget = self.problem.n_streams, self.problem.budget
@@ -288,7 +287,7 @@ class CompiledEngine:
         outputs = np.empty((most, n + 1 if keep.outputs else 0), dtype=np.int64)
         return Logs(outputs, **logs, lengths=np.zeros(5, np.int64), needed=np.zeros(5, np.int64), pause=np.array([-1, 0, 0]))
 
-    def _columns(self, batch: Batch) -> Columns:
+    def _columns(self, batch: Batch) -> BatchColumns:
         problem, ranking = self.problem, self.ranking
         if self.origin is None and len(batch):
             self.origin = int(batch.time[0])
@@ -304,7 +303,7 @@ class CompiledEngine:
         nobody = (batch.key < 0) | (expiry == DEAD)
         one = np.ones(1)
         column = ranking.column
-        found = Columns(
+        found = BatchColumns(
             stream=np.asarray(batch.stream, dtype=np.int64),
             time=np.asarray(batch.time, dtype=np.int64),
             key=np.where(nobody, -1 - row, batch.key) if nobody.any() else batch.key,
@@ -315,9 +314,9 @@ class CompiledEngine:
             rates=np.empty((1, problem.n_streams)),
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
         )
-        return Columns(*map(_plain, found))
+        return BatchColumns(*map(_plain, found))
 
-    def _price(self, batch: Batch, columns: Columns, begin: int) -> tuple[Columns, int]:
+    def _price(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
         if self.ranking.prices not in (Prices.RATES, Prices.TOTALS) or self.memory.banded:
             return columns, len(batch)

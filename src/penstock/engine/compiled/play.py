@@ -14,7 +14,7 @@ from __future__ import annotations
 from penstock.core.compiled import kernel
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
-from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
 from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
 from penstock.engine.compiled.heaps import make_heap
@@ -51,7 +51,7 @@ def play(
     memory: Memory,
     budget_times: Ints,
     budget_caps: Ints,
-    batch: Columns,
+    batch: BatchColumns,
     begin: int,
     until: int,
     logs: Logs,
@@ -371,7 +371,7 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
 
 
 @kernel
-def _let_in(memory: Memory, batch: Columns, which: int, begin: int, end: int) -> None:
+def _let_in(memory: Memory, batch: BatchColumns, which: int, begin: int, end: int) -> None:
     """Let the arrivals of an instant that were spared compete in their pool."""
     memory.spared = NEVER
     for at in range(begin, end):

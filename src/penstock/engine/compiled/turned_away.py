@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
-from penstock.engine.compiled.batch_columns import Columns
+from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.class_prices import partner_rate
 from penstock.engine.compiled.ranking import GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
 from penstock.engine.compiled.state import Memory, bands, fresh, lanes, pools, slots
@@ -12,7 +12,7 @@ from penstock.engine.compiled.tournament import hold
 
 
 @kernel
-def will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, cap: int) -> bool:
+def will_shed(memory: Memory, batch: BatchColumns, begin: int, end: int, which: int, cap: int) -> bool:
     """Whether the arrivals of an instant take a pool over its budget."""
     used = pools(memory)[which]
     for at in range(begin, end):
@@ -24,7 +24,7 @@ def will_shed(memory: Memory, batch: Columns, begin: int, end: int, which: int, 
 
 
 @kernel
-def hold_where_needed(memory: Memory, batch: Columns, begin: int, end: int, caps: Ints, step: int) -> None:
+def hold_where_needed(memory: Memory, batch: BatchColumns, begin: int, end: int, caps: Ints, step: int) -> None:
     """Hold tournaments from the instant on in which a pool runs over, until all are half empty; `dgl` always needs them."""
     if not memory.ranked:
         return
@@ -41,13 +41,13 @@ def hold_where_needed(memory: Memory, batch: Columns, begin: int, end: int, caps
 
 
 @inlined
-def price_at(memory: Memory, batch: Columns, at: int) -> float:
+def price_at(memory: Memory, batch: BatchColumns, at: int) -> float:
     """The price of an arrival."""
     return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
 
 
 @kernel
-def next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end: int) -> int:
+def next_turned_away(memory: Memory, which: int, batch: BatchColumns, begin: int, end: int) -> int:
     """Of the arrivals that were turned away from a pool (-1 in `fresh`), the one that ranks lowest; -1 if none is left."""
     best = -1
     for at in range(begin, end):
@@ -65,7 +65,7 @@ def next_turned_away(memory: Memory, which: int, batch: Columns, begin: int, end
 
 
 @kernel
-def ranks_below(memory: Memory, batch: Columns, at: int, slot: int, base_row: int) -> bool:
+def ranks_below(memory: Memory, batch: BatchColumns, at: int, slot: int, base_row: int) -> bool:
     """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
     stream = batch.stream[at]
     life = life_left(memory, stream, batch.expiry[at])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.shard.counts import over_shards
+
 
 @dataclass
 class Loss:
@@ -24,12 +26,7 @@ class Loss:
     def add(self, other: Loss) -> None:
         """Sum up."""
         for name, value in vars(other).items():
-            own = getattr(self, name)
-            setattr(self, name, max(own, value) if name in LARGEST else own + value)
-
-
-LARGEST = ("estimated", "reach", "value_reach")
-"""What does not add up."""
+            setattr(self, name, over_shards(name, (getattr(self, name), value)))
 
 
 def as_estimated(total: dict[str, float]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from penstock.engine.contract import Played, Totals
 
 
 @dataclass(frozen=True)
-class Stays:
+class TimesInMemory:
     """From which instant to which the tuples of a shadow are in the memory of the engine."""
 
     row: Ints  # rising
@@ -25,7 +25,7 @@ class Stays:
     left: Ints
 
     @classmethod
-    def of(cls, row: Ints, batch: Batch, before: Totals, played: Played, ghosts: Ints) -> Stays:
+    def of(cls, row: Ints, batch: Batch, before: Totals, played: Played, ghosts: Ints) -> TimesInMemory:
         """While a batch is played: what was there before it has arrived before, and ghosts have left before."""
         instants = before.instant + 1 + np.cumsum(np.diff(batch.time, prepend=batch.time[:1]) != 0)
         arrived = np.concatenate([np.full(len(row) - len(batch), before.instant), instants])

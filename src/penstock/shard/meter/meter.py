@@ -31,7 +31,7 @@ from penstock.core.window import COUNTING, NEVER
 from penstock.engine.contract import Engine, Keep, Played, Totals
 from penstock.shard.meter.interval import Crowd, Reach
 from penstock.shard.meter.loss import Loss, as_estimated
-from penstock.shard.meter.lost_outputs import Seen, Stays
+from penstock.shard.meter.lost_outputs import Seen, TimesInMemory
 from penstock.shard.meter.past import Missed, Past
 from penstock.shard.meter.sample import Units, draw, heaviest, most_met, most_per_key
 from penstock.shard.meter.shadow import open_shadow
@@ -126,7 +126,7 @@ class Meter:
             self.loss = Loss(lost, value if lost else 0.0)
         else:
             tuples = _with_batch(shadow.tuples(), batch, shadow.totals.next_row)
-            stays = Stays.of(tuples["row"], batch, before, played, self.faint)
+            stays = TimesInMemory.of(tuples["row"], batch, before, played, self.faint)
             shadow.keep = Keep(outputs=True)
             seen = Seen()
             for piece in shadow.pieces(batch):

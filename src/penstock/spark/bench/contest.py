@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,8 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.core.errors import PenstockError
 from penstock.spark.bench.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
+from penstock.spark.session.session import start_session
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _PATIENCE = 0.2  # seconds between looks at a query
@@ -59,23 +58,8 @@ class ResultsDifferError(RuntimeError):
 
 def open_session(cores: int) -> SparkSession:
     """A session on so many cores of this machine, or the one that is open."""
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "4g",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock bench")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
-    with _quiet_java() as said:
-        try:
-            spark = builder.getOrCreate()
-        except Exception as error:
-            raise PenstockError(
-                f"bench spark needs Java 17 or later (in PATH or JAVA_HOME), and Spark did not start: {said() or error}"
-            ) from None
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "4g", "spark.sql.session.timeZone": "UTC"}
+    spark = start_session("penstock bench", settings, master=f"local[{cores}]")
     spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
     return spark
 
@@ -151,24 +135,6 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
                 f"{name} and {exact[0]} give different results: {extra.total()} rows too many, {missing.total()} missing, such as {example}"
             )
     return truth.total()
-
-
-@contextmanager
-def _quiet_java() -> Iterator[Callable[[], str]]:
-    """Java, when it starts in here, writes its warnings to a file and not to the terminal; yields what reads its last line."""
-    own = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-
-        def said() -> str:
-            file.seek(0)
-            return (file.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-
-        os.dup2(file.fileno(), 2)
-        try:
-            yield said
-        finally:
-            os.dup2(own, 2)
-            os.close(own)
 
 
 def _forget_states(jvm: Any) -> None:

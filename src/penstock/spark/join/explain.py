@@ -15,7 +15,7 @@ from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
 from penstock.spark.join.join import join
-from penstock.spark.join.planning import Made, plan_join
+from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.stream import Stream
 from penstock.statistics.base import Source
 
@@ -66,7 +66,7 @@ def explain(
     return "\n".join([*lines, *_order(streams, made, rates or {}, distinct or {})])
 
 
-def _predicate(made: Made) -> str:
+def _predicate(made: PlannedJoin) -> str:
     compared = made.comparison
     if compared.graph is not None:
         return compared.text + (" (cross)" if compared.cross else "")
@@ -85,7 +85,7 @@ def _window(window: int | str) -> str:
     return in_units(window)
 
 
-def _routing(made: Made) -> str:
+def _routing(made: PlannedJoin) -> str:
     route = made.route
     sides = " x ".join(map(str, route.dimensions))
     text = f"{route.shards} shard{'s' if route.shards > 1 else ''}, {_HOW[route.kind].format(first=made.plan.streams[0], dimensions=sides)}"
@@ -95,7 +95,7 @@ def _routing(made: Made) -> str:
     return text + (f"; copies of a row: {', '.join(copies)}" if route.replicates else "")
 
 
-def _memory(made: Made) -> str:
+def _memory(made: PlannedJoin) -> str:
     plan = made.plan
     budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
     unit = "bytes" if budget.in_bytes else "tuples"
@@ -104,26 +104,26 @@ def _memory(made: Made) -> str:
     return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies})"
 
 
-def _overhead(made: Made) -> str:
+def _overhead(made: PlannedJoin) -> str:
     plan, shard = made.plan, made.shard
     assert plan.overhead is not None
     counted = f"statistics {shard.room:,} bytes, then a sketch; " if shard.room else ""
     return f"{plan.overhead:,} bytes per shard: {counted}ghosts {plan.overhead - shard.room:,} bytes"
 
 
-def _engine(made: Made) -> str:
+def _engine(made: PlannedJoin) -> str:
     if made.shard.engine.is_compiled:
         return "compiled"
     return f"stepwise, because of {why_stepwise(made.shard.problem)}: each instant looks at all of memory"
 
 
-def _policy(made: Made) -> str:
+def _policy(made: PlannedJoin) -> str:
     policy = open_policy(made.plan.options["policy"], made.shard.problem)
     form = "" if compiled_form(made.shard.problem, policy) is None else ", in logarithmic time"
     return f"{policy.name}: {getattr(policy, 'summary', '') or 'of your own'}{form}"
 
 
-def _statistics(made: Made) -> str:
+def _statistics(made: PlannedJoin) -> str:
     source = made.shard.engine.statistics
     if type(source) is Source:
         return "none: the policy asks for none"
@@ -131,7 +131,7 @@ def _statistics(made: Made) -> str:
     return made.shard.problem.stats + (f", half-life {_window(round(half_life))}" if half_life else "")
 
 
-def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:
+def _columns(streams: Mapping[str, Stream], made: PlannedJoin) -> list[str]:
     """What is carried of each stream: what is compared, what the result shows, and what orders and weighs rows."""
     out = []
     for (name, side), compared in zip(streams.items(), made.comparison.columns, strict=True):
@@ -142,7 +142,7 @@ def _columns(streams: Mapping[str, Stream], made: Made) -> list[str]:
     return out
 
 
-def _order(streams: Mapping[str, Stream], made: Made, rates: Mapping[str, float], distinct: Mapping[str, float]) -> list[str]:
+def _order(streams: Mapping[str, Stream], made: PlannedJoin, rates: Mapping[str, float], distinct: Mapping[str, float]) -> list[str]:
     """An order of loops, where there is more than one; the compiled engine has none, since it finds the tuples of a key by a hash."""
     for given, what in ((rates, "rates"), (distinct, "distinct")):
         unknown = [name for name in given if name not in streams]

@@ -20,19 +20,17 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.core.errors import PenstockError
 from penstock.shard.cells import CELL, Batches, from_cell, to_cell
-from penstock.shard.meter.loss import LARGEST
+from penstock.shard.counts import JUDGED, TOTAL, counted, over_shards
 from penstock.shard.output_limit import Quota
 from penstock.shard.shard import LOST, VALUE
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.join.task import running
-from penstock.spark.observe.metrics import COUNTS, counted, recall_of
+from penstock.spark.observe.metrics import COUNTS, recall_of
 
 GATE = "gate"
 """The key that all rows share."""
 BESIDE = "__counts"
 """The name of the counts where they stand beside columns of the user."""
-_JUDGED = ("n_output", "value", "lost", "lost_value", "sampled", "sampled_value")
-"""What changes with a condition. Variances and reaches stay those of all lost rows, which are not below those of what passes."""
 
 
 class Gate(StatefulProcessor):
@@ -55,12 +53,12 @@ class Gate(StatefulProcessor):
             if cells:
                 yield pd.DataFrame({CELL: cells, COUNTS: [None] * len(cells)})
         columns = dict(zip(names, np.stack(counts).T, strict=True))
-        sums = {name: float(column.max() if name.removeprefix("total_") in LARGEST else column.sum()) for name, column in columns.items()}
+        sums = {name: over_shards(name, column) for name, column in columns.items()}
         state = self.totals.get() if self.totals.exists() else None
         before = _judged_before(None if state is None else state[0])
-        after = {name: before[name] + sums[name] for name in _JUDGED}
+        after = {name: before[name] + sums[name] for name in JUDGED}
         self.totals.update((json.dumps(after),))
-        sums |= {f"total_{name}": value for name, value in after.items()}
+        sums |= {TOTAL + name: value for name, value in after.items()}
         _check(sums, self.least)
         yield pd.DataFrame({CELL: [None], COUNTS: [[sums[name] for name in names]]})
         spare_from_collection("gate")
@@ -75,7 +73,7 @@ def _judged_before(state: str | None) -> dict[str, float]:
     >>> _judged_before('{"n_output": 9.0, "value": 9.0, "lost": 3.0, "lost_value": 4.0}')["sampled"]
     3.0
     """
-    found = dict.fromkeys(_JUDGED, 0.0) if state is None else json.loads(state)
+    found = dict.fromkeys(JUDGED, 0.0) if state is None else json.loads(state)
     return {"sampled": found["lost"], "sampled_value": found["lost_value"]} | found
 
 
@@ -136,7 +134,7 @@ def closed(schema: pa.Schema, streams: int, weighed: bool) -> Callable[[Batches]
             counts = table.filter(table[LOST].is_null())
             rows = table.filter(table[LOST].is_valid())
             for row in counts[BESIDE].to_pylist():
-                own = [0.0 if name in _JUDGED else count for name, count in zip(names, row, strict=True)]
+                own = [0.0 if name in JUDGED else count for name, count in zip(names, row, strict=True)]
                 yield pa.record_batch([[None], [own]], schema=whole)
             if rows.num_rows:
                 weight = np.asarray(rows[LOST])

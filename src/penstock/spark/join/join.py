@@ -18,11 +18,11 @@ from pyspark.sql.utils import is_remote
 from penstock.core.errors import PenstockError
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.shard.shard import LOST
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.spark_hash import can_hash
 from penstock.spark.join.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.join.partitions import match_partitions
-from penstock.spark.join.planning import Made, arrow_schema, plan_join
+from penstock.spark.join.planning import PlannedJoin, arrow_schema, plan_join
 from penstock.spark.join.processor import JoinProcessor
 from penstock.spark.join.stream import Stream, quoted, stream
 from penstock.spark.observe.first_batch import Awaited
@@ -103,7 +103,7 @@ def join(
     return _assembled(made)
 
 
-def _assembled(made: Made) -> DataFrame:
+def _assembled(made: PlannedJoin) -> DataFrame:
     """The query."""
     plan, schema, least = made.plan, made.schema, made.least
     streaming = made.frames[0].isStreaming
@@ -147,7 +147,7 @@ def _set_up(spark: SparkSession) -> None:
             ) from None
 
 
-def _packed(frames: list[DataFrame], plan: Plan, streaming: bool) -> DataFrame:
+def _packed(frames: list[DataFrame], plan: ShardPlan, streaming: bool) -> DataFrame:
     """All streams as packed cells; in a batch query in the order of time, so that no shard needs all of its input at once."""
     flush: dict[str, int] = {}
     keys: tuple[str, ...] = ()
@@ -182,7 +182,7 @@ def _nameless(frame: DataFrame) -> DataFrame:
     return frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
 
 
-def _judged_rows(made: DataFrame, plan: Plan, schema: T.StructType, least: float | None) -> DataFrame:
+def _judged_rows(made: DataFrame, plan: ShardPlan, schema: T.StructType, least: float | None) -> DataFrame:
     """The results without what a condition refuses, through a gate that counts them."""
     streams = len(plan.streams)
     wide = T.StructType([*schema, T.StructField(LOST, T.DoubleType()), T.StructField(BESIDE, T.ArrayType(T.DoubleType()))])

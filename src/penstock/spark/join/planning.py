@@ -18,11 +18,12 @@ from penstock.core.graph import is_graph
 from penstock.core.window import COUNTING, Window
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
+from penstock.policies.table import default_policy
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,
@@ -47,10 +48,10 @@ _OPTIONS = ("seed", "alpha", "beta", "half_life", "weights", "switches")
 
 
 @dataclass(frozen=True)
-class Made:
+class PlannedJoin:
     """A join that has been checked and planned, and not yet assembled."""
 
-    plan: Plan
+    plan: ShardPlan
     frames: list[DataFrame]
     schema: T.StructType
     route: Route
@@ -88,7 +89,7 @@ def plan_join(
     name: str,
     trust: bool = False,
     **options: Any,
-) -> Made:
+) -> PlannedJoin:
     """Check the arguments of `join` and say how it will run."""
     if str(how).lower() != "inner":
         raise PenstockError(f"how must be 'inner', got {how!r}: of a tuple that was shed nobody can say that it has no match")
@@ -116,7 +117,7 @@ def plan_join(
     place = folder_of(archive)
     check_archive(place, dict(streams))
     limit = limit_of(ahead, sides)
-    plan = Plan(
+    plan = ShardPlan(
         streams=names,
         keys=len(keys[0]),
         payload=tuple(tuple(columns.values()) for columns in out),
@@ -125,7 +126,7 @@ def plan_join(
             "lateness": {n: s.lateness for n, s in streams.items()},
             "memory": part_of(memory, names, allocation, route.shards),
             "allocation": allocation,
-            "policy": policy if policy is not None else "dimpprob" if weighed else "prob",
+            "policy": default_policy(weighed=weighed) if policy is None else policy,
             "stats": choose("stats", stats, RUNNING),
             "objective": objective,
         }
@@ -165,10 +166,10 @@ def plan_join(
         raise PenstockError(
             f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
         )
-    return Made(plan, frames, schema, route, compared, shard, least, action)
+    return PlannedJoin(plan, frames, schema, route, compared, shard, least, action)
 
 
-def _archived(plan: Plan, shard: Shard, schema: T.StructType, compared: Comparison) -> Plan:
+def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison) -> ShardPlan:
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION

@@ -15,14 +15,15 @@ from penstock.ledger.epochs import enter
 from penstock.ledger.ledger import Ledger
 from penstock.shard import local_copy as local
 from penstock.shard.cells import CELL, CLOCK, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
+from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
 from penstock.shard.output_limit import Quota
 from penstock.shard.shard import Result, Shard
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_rows import CELL_KEY, CELL_VALUE, HEAD, Vault
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.join.task import running
-from penstock.spark.observe.metrics import COUNTS, LOSSES, counted
+from penstock.spark.observe.metrics import COUNTS
 
 _CELLS = 64  # that are handed out at a time
 _SLICE = 200_000  # rows of a batch query that are played at a time,
@@ -37,7 +38,7 @@ Packed = tuple[int, int, int, int, bytes | None, bytes | None, int]
 class JoinProcessor(StatefulProcessor):
     """Plays the packed rows of a shard through its engine."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ShardPlan) -> None:
         self.plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -79,7 +80,7 @@ class JoinProcessor(StatefulProcessor):
             now = np.array([_last(table, time) for table, time in zip(tables, self.plan.times, strict=True)])
             result = yield from _handed_on(shard.pieces(tables, now, quota))
             self._record(self.plan.run, None, batch, number, shard, result, last=last)
-            sums = {name: _summed(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
+            sums = {name: over_slices(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
 
         for stream, clock, missing, first, cell, *_ in packed:
@@ -92,7 +93,8 @@ class JoinProcessor(StatefulProcessor):
                 yield from played([_cut(tables, time, first) for tables, time in zip(waiting, self.plan.times, strict=True)])
             waiting[stream].append(from_cell(cell))
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting], last=True)
-        losses = {name: sums[f"total_{name}"] for name in LOSSES}  # all slices are one batch, and what they estimate depends on each other
+        # All slices are one batch, and what they estimate depends on each other.
+        losses = {count.name: sums[TOTAL + count.name] for count in LOSSES}
         yield _counts(self.plan, sums | losses | {"n_null": nulls, "total_n_null": nulls})
 
     def _record(
@@ -169,11 +171,6 @@ def _last(table: pa.Table | None, time: str) -> int:
     return UNKNOWN if table is None or not table.num_rows else int(ticks(table[time]).max())
 
 
-def _summed(name: str, before: float, now: float) -> float:
-    """The counts of a query from those of its slices: what is counted adds up, what is a total or held is the last."""
-    return now if name.startswith(("total_", "held_", "retained_", "overhead_")) else before + now
-
-
 def _handed_on(pieces: Generator[pa.Table, None, Result]) -> Generator[pd.DataFrame, None, Result]:
     """Play while joined rows are asked for, some cells at a time; what the shard returns then."""
     cells: list[bytes] = []
@@ -196,5 +193,5 @@ def _frame(cells: list[bytes]) -> pd.DataFrame:
     return pd.DataFrame({CELL: cells, COUNTS: [None] * len(cells)})
 
 
-def _counts(plan: Plan, counts: dict[str, float]) -> pd.DataFrame:
+def _counts(plan: ShardPlan, counts: dict[str, float]) -> pd.DataFrame:
     return pd.DataFrame({CELL: [None], COUNTS: [[float(counts[name]) for name in counted(len(plan.streams))]]})

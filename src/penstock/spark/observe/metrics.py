@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from pyspark.sql import Column
@@ -11,17 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.core.budget import Budget
 from penstock.shard.cells import CELL
+from penstock.shard.counts import BESIDE, HAPPENING, OVERHEADS, PLAYED, RETAINED, TOTAL, Count, counted
 from penstock.shard.meter.interval import Z
-from penstock.shard.meter.loss import Loss
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 
 COUNTS = "counts"
-COUNTED = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "n_ahead", "n_null")
-LOSSES = tuple(field.name for field in fields(Loss))
-BOTH = (*COUNTED, *LOSSES)
-HELD = ("retained_rows", "retained_ahead", "retained_bytes")
-OVERHEADS = ("overhead_statistics", "overhead_ghosts", "overhead_index", "overhead_sketched")
-"""Bytes beside the payload, and 1 where statistics have become a sketch."""
 MIN_RECALL = "min_recall"
 HAS_IMPORTANCE = "has_importance"
 OF_BATCH = {
@@ -63,12 +56,6 @@ OF_STATE = {
 """The others; the name of a stream follows `memory_`."""
 
 
-def counted(streams: int) -> tuple[str, ...]:
-    """What a shard counts: in a batch, in its life (`total_`), and what it holds at the end of the batch."""
-    held = (*(f"held_{number}" for number in range(streams)), *HELD, *OVERHEADS)
-    return (*BOTH, *(f"total_{name}" for name in BOTH), *held)
-
-
 RESULTS = f"{CELL} binary, {COUNTS} array<double>"
 """The rows of the operator: a cell of joined rows, or what a shard has counted, in the order of `counted`."""
 
@@ -76,9 +63,9 @@ RESULTS = f"{CELL} binary, {COUNTS} array<double>"
 def metrics(streams: Sequence[str], least: float | None = None, **constant: Any) -> list[Column]:
     """The aggregates of `DataFrame.observe`; with what is `constant`, and the recall that batches must reach, where there is one."""
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
-    out = {prefix + name: column for prefix in ("", "total_") for name, column in _of(prefix, count).items()}
-    out |= {name: F.sum(count[name]).cast("bigint") for name in HELD}
-    statistics, ghosts, index, sketched = (count[name] for name in OVERHEADS)
+    out = {prefix + name: column for prefix in ("", TOTAL) for name, column in _of(prefix, count).items()}
+    out |= {name: F.sum(count[name]).cast("bigint") for name in _names(RETAINED)}
+    statistics, ghosts, index, sketched = (count[name] for name in _names(OVERHEADS))
     out["overhead_bytes"] = F.sum(statistics + ghosts + index).cast("bigint")
     out |= {"statistics_bytes": F.sum(statistics).cast("bigint"), "statistics_is_sketch": F.max(sketched) > 0}
     out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
@@ -88,7 +75,7 @@ def metrics(streams: Sequence[str], least: float | None = None, **constant: Any)
     return [column.alias(name) for name, column in out.items()]
 
 
-def constants(plan: Plan) -> dict[str, Any]:
+def constants(plan: ShardPlan) -> dict[str, Any]:
     """The metrics of a join that do not change while it runs: its policy, and what all shards together may hold."""
     policy = plan.options["policy"]
     budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
@@ -102,14 +89,14 @@ def constants(plan: Plan) -> dict[str, Any]:
 
 def _of(prefix: str, count: dict[str, Column]) -> dict[str, Column]:
     """The metrics of a batch or of the life of the query. Spark computes every aggregate that is named here, however often it is."""
-    own = {name: count[prefix + name] for name in BOTH}
+    own = {name: count[prefix + name] for name in _names(HAPPENING)}
     nothing = F.lit(None if prefix else 0.0)  # of a batch that no shard saw, such as one that only moves a watermark on
     total = {name: F.coalesce(F.sum(column), nothing) for name, column in own.items()}
     recall = _shares(*(own[name] for name in ("n_output", "lost", "sampled", "variance", "reach", "unknown")), known=not prefix)
     values = (own[name] for name in ("value", "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value"))
     value_recall = _shares(*values, known=not prefix)
     return {
-        **{name: total[name].cast("bigint") for name in COUNTED if name != "value"},
+        **{name: total[name].cast("bigint") for name in _names((*PLAYED, *BESIDE)) if name != "value"},
         "value": total["value"],
         "lost": F.round(total["lost"]).cast("bigint"),
         "lost_is_exact": F.coalesce(F.max(own["estimated"]), nothing) == 0,
@@ -153,3 +140,7 @@ def recall_of(counts: dict[str, Any]) -> float:
     """
     made, lost = counts["n_output"], counts["lost"]
     return 1.0 if made + lost <= 0 else made / (made + lost)
+
+
+def _names(counts: Sequence[Count]) -> list[str]:
+    return [count.name for count in counts]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,42 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
-from penstock.core.slow_notice import saying
 from penstock.ledger.store import local_path
 from penstock.pipeline.recipe import Recipe, generator_arguments
 from penstock.spark.join.join import join, stream
 from penstock.spark.session.first_line import first_line
-from penstock.spark.session.java import missing_java
 from penstock.spark.session.presence import GENERATOR, too_old
-from penstock.spark.session.quiet import without_preamble
-
-_FLAGS = "spark.driver.extraJavaOptions"
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+from penstock.spark.session.session import start_session
 
 
 def open_session(recipe: Recipe) -> SparkSession:
     """The Spark session of a pipeline; one that is already there is used as it is."""
-    lacking = missing_java()
-    if lacking:
-        raise PenstockError(lacking)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
-        "spark.ui.showConsoleProgress": "false",  # it would write over the live line
-        "spark.log.level": recipe.spark["log_level"],
-        "spark.sql.session.timeZone": "UTC",
-    }
-    settings |= recipe.spark["settings"]
-    settings[_FLAGS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {settings.get(_FLAGS, '')}".strip()
-    builder = SparkSession.builder.appName(f"penstock {Path(recipe.file).name}").config(map=settings)
-    if recipe.spark["master"]:
-        builder = builder.master(recipe.spark["master"])
-    with _about(recipe, "spark"), saying("starting Spark"):
-        if SparkSession.getActiveSession() is None:
-            with without_preamble():
-                session = builder.getOrCreate()
-        else:
-            session = builder.getOrCreate()
-    return session
+    settings = {"spark.log.level": recipe.spark["log_level"], "spark.sql.session.timeZone": "UTC"} | recipe.spark["settings"]
+    with _about(recipe, "spark"):
+        return start_session(f"penstock {Path(recipe.file).name}", settings, master=recipe.spark["master"] or None)
 
 
 def build(recipe: Recipe, spark: SparkSession) -> DataFrame:

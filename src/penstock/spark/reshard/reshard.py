@@ -34,7 +34,7 @@ from penstock.shard.meter.sample import Units
 from penstock.shard.payload import Block, Payload
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.shard_plan import Plan
+from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_rows import Vault, plan_of, whole
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
@@ -73,20 +73,20 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     return found
 
 
-def _divisible(made_with: dict[str, Any], plan: Plan) -> bool:
+def _divisible(made_with: dict[str, Any], plan: ShardPlan) -> bool:
     """Whether a state is that of the compiled engine, which alone can be divided."""
     own = made_with["policy"] not in POLICIES or made_with.get("objective") not in (None, *OBJECTIVES)
     return not own and Shard(plan).engine.is_compiled
 
 
-def _planned(plan: Plan, ids: Ints) -> Plan:
+def _planned(plan: ShardPlan, ids: Ints) -> ShardPlan:
     ghosts = max(1, plan.ghosts * len(plan.shards) // len(ids))
     overhead = None if plan.overhead is None else max(1, plan.overhead * len(plan.shards) // len(ids))
     shards = tuple(int(number) for number in ids)
     return replace(plan, shards=shards, options=_split_anew(plan, len(ids)), ghosts=ghosts, overhead=overhead)
 
 
-def _split_anew(plan: Plan, count: int) -> dict[str, Any]:
+def _split_anew(plan: ShardPlan, count: int) -> dict[str, Any]:
     """The options with the budget of one of `count` shards instead of one of those there are."""
     memory = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options.get("allocation") or "variable")
     caps = memory.caps * len(plan.shards) // count
@@ -132,7 +132,7 @@ def _places(spark: SparkSession, columns: Sequence[pa.Array], count: int) -> Int
     return np.asarray(found["at"]).astype(np.int64)
 
 
-def divided(old: Sequence[Shard], plan: Plan, places: Any) -> list[Shard]:
+def divided(old: Sequence[Shard], plan: ShardPlan, places: Any) -> list[Shard]:
     """The tuples of the old shards in new ones; `places(key columns)` says which key goes where."""
     types = [field.type for field in plan.schema][: plan.keys]
     books = [shard.book for shard in old]

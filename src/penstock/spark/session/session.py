@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -16,24 +15,39 @@ from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
 from penstock.core.slow_notice import saying
+from penstock.spark.session.first_line import first_line
+from penstock.spark.session.java import missing_java
+from penstock.spark.session.quiet import without_preamble
 
-_OPTIONS: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_FLAGS = "spark.driver.extraJavaOptions"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _ANY_PYTHON = "python3"
 """What Spark starts as a worker when it was not told."""
 
 
-def quiet_session() -> SparkSession:
-    """The session that there is, or a new one whose log nobody sees."""
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        return there
+def start_session(name: str, settings: Mapping[str, str] | None = None, *, master: str | None = None) -> SparkSession:
+    """A session for a command, with its errors and nothing else in the terminal; one that is there is used, with these settings."""
+    lacking = missing_java()
+    if lacking:
+        raise PenstockError(lacking)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
+    options: dict[str, Any] = {**_QUIET, **(settings or {})}
+    options[_FLAGS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {options.get(_FLAGS, '')}".strip()
+    builder = SparkSession.builder.appName(name).config(map=options)
+    builder = builder if master is None else builder.master(master)
+    is_new = SparkSession.getActiveSession() is None
     try:
-        with _silence() as ours, saying("starting Spark", lambda what: os.write(ours, f"note: {what}\n".encode())):
-            return SparkSession.builder.appName("penstock").config(map=_OPTIONS).getOrCreate()
+        with saying("starting Spark"), without_preamble() if is_new else nullcontext():
+            return builder.getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
-        raise PenstockError(f"Spark needs Java 17 or newer, and does not start: install it or set JAVA_HOME ({error})") from error
+        raise PenstockError(f"Spark does not start: {first_line(error)}") from error
+
+
+def quiet_session() -> SparkSession:
+    """The session that there is, or a new one without Spark's own pages."""
+    return SparkSession.getActiveSession() or start_session("penstock", {"spark.ui.enabled": "false"})
 
 
 def use_this_python(spark: SparkSession) -> None:
@@ -53,28 +67,10 @@ def use_this_package(spark: SparkSession) -> None:
 
     Executors get what was sent. The worker that Spark starts beside the driver, to ask a stateful processor for its state, does not.
     """
-    place = str(Path(__file__).parents[2])
+    place = str(Path(__file__).parents[3])
     if is_remote() or not os.path.isfile(place):
         return
     variables = spark.sparkContext.environment
     known = variables.get("PYTHONPATH", "").split(os.pathsep)
     if place not in known:
         variables["PYTHONPATH"] = os.pathsep.join([*filter(None, known), place])
-
-
-@contextmanager
-def _silence() -> Iterator[int]:
-    """A process that is started now writes its errors to a file that nobody reads: Java and Spark greet with a dozen lines.
-
-    Gives where our own go.
-    """
-    with suppress(OSError, ValueError):  # a notebook's stderr is no file
-        sys.stderr.flush()
-    with TemporaryFile() as nowhere:
-        kept = os.dup(2)
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield kept
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)

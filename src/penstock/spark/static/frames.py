@@ -22,7 +22,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.spark.join.stream import check_columns, comparable, quoted
 from penstock.static.histogram import Truncation, summed
-from penstock.static.truncation import asked_for, budget_of, check_method, kind_of, make_plan
+from penstock.static.keep_plan import asked_for, budget_of, check_method, kind_of, make_plan
 
 KEY = "_penstock_key"
 _KEEP, _RANK = "_penstock_keep", "_penstock_rank"

@@ -24,7 +24,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.join.stream import check_columns, quoted
 from penstock.spark.session.session import use_this_python
 from penstock.spark.static.frames import KEY, is_ordered, key_columns, keys_of
-from penstock.static.truncation import asked_for, budget_of, check_method, kind_of, make_plan
+from penstock.static.keep_plan import asked_for, budget_of, check_method, kind_of, make_plan
 
 _WINDOW, _PLACE, _HASH, _ROW, _ROWS, _NULL = (f"_penstock_{name}" for name in ("window", "place", "hash", "row", "rows", "null"))
 _COUNTS = T.MapType(T.StringType(), T.LongType())

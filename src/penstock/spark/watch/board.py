@@ -19,7 +19,7 @@ SUMMED = ("n_input", "n_output", "lost", "n_shed", "n_late", "seconds")
 
 
 @dataclass
-class Point:
+class BoardPoint:
     """Some seconds of a join: the sums of its batches, and what it held at their end."""
 
     time: float  # seconds since 1970
@@ -34,7 +34,7 @@ class Join:
 
     numbers: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0  # that its last batch took
-    points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(HOUR / SLOT)))
+    points: deque[BoardPoint] = field(default_factory=lambda: deque(maxlen=int(HOUR / SLOT)))
 
     @property
     def unit(self) -> str:
@@ -64,7 +64,7 @@ class Join:
             before = self.points.pop()
             batches += before.batches
             sums = {name: value + before.sums[name] for name, value in sums.items()}
-        self.points.append(Point(time, batches, self.held, sums))
+        self.points.append(BoardPoint(time, batches, self.held, sums))
         while self.points[0].time < time - HOUR:
             self.points.popleft()
 

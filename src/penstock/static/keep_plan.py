@@ -31,7 +31,7 @@ METHODS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class Allowance:
     """How many tuples to keep: one number for all relations, or one for each."""
 
     total: int | None
@@ -45,7 +45,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Plan:
+class KeepPlan:
     """Tuples to keep by relation and key, and the outputs that this keeps and loses."""
 
     method: str
@@ -63,25 +63,25 @@ class Plan:
         return self.n_exact - self.n_output
 
 
-def budget_of(names: Sequence[str], sizes: Sequence[int], keep: Any, drop: Any) -> Budget:
+def budget_of(names: Sequence[str], sizes: Sequence[int], keep: Any, drop: Any) -> Allowance:
     """What `keep` or `drop` asks for, within what there is.
 
     >>> budget_of(["A", "B"], [6, 4], None, 3).total
     7
     >>> budget_of(["A", "B"], [6, 4], {"A": 2, "B": 9}, None)
-    Budget(total=None, each=(2, 4), note='keep asks for 9 tuples of B, which has 4: all are kept')
+    Allowance(total=None, each=(2, 4), note='keep asks for 9 tuples of B, which has 4: all are kept')
     """
     argument, asked = asked_for(names, keep, drop)
     if isinstance(asked, int):
         whole = sum(sizes)
         note = f"{argument} asks for {asked:,} of {whole:,} tuples: " if asked > whole else ""
         if argument == "keep":
-            return Budget(min(asked, whole), None, note and note + "all are kept, nothing is lost")
-        return Budget(max(whole - asked, 0), None, note and note + "none is kept")
+            return Allowance(min(asked, whole), None, note and note + "all are kept, nothing is lost")
+        return Allowance(max(whole - asked, 0), None, note and note + "none is kept")
     over = [f"{k:,} tuples of {name}, which has {size:,}" for name, k, size in zip(names, asked, sizes, strict=True) if k > size]
     note = f"{argument} asks for {' and '.join(over)}: {'all are' if argument == 'keep' else 'none is'} kept" if over else ""
     pairs = zip(asked, sizes, strict=True)
-    return Budget(None, tuple(min(k, size) if argument == "keep" else max(size - k, 0) for k, size in pairs), note)
+    return Allowance(None, tuple(min(k, size) if argument == "keep" else max(size - k, 0) for k, size in pairs), note)
 
 
 def asked_for(names: Sequence[str], keep: Any, drop: Any) -> tuple[str, int | list[int]]:
@@ -100,9 +100,9 @@ def asked_for(names: Sequence[str], keep: Any, drop: Any) -> tuple[str, int | li
     return argument, _number(argument, asked)
 
 
-def kind_of(asked: int | list[int]) -> Budget:
+def kind_of(asked: int | list[int]) -> Allowance:
     """A budget of this kind, for checks before anything is counted."""
-    return Budget(asked, None) if isinstance(asked, int) else Budget(None, tuple(asked))
+    return Allowance(asked, None) if isinstance(asked, int) else Allowance(None, tuple(asked))
 
 
 def _number(argument: str, value: Any) -> int:
@@ -111,11 +111,11 @@ def _number(argument: str, value: Any) -> int:
     return int(value)
 
 
-def make_plan(counts: Ints, budget: Budget, method: str = "auto", say: Callable[[str], None] | None = None) -> Plan:
+def make_plan(counts: Ints, budget: Allowance, method: str = "auto", say: Callable[[str], None] | None = None) -> KeepPlan:
     """A plan for `counts` (relations by keys) within the budget. `say` is told what the exact method will take before it begins.
 
-    >>> plan = make_plan(np.array([[2, 3], [10, 3]]), Budget(6, None), "adg")
-    >>> plan.n_output, plan.most, make_plan(np.array([[2, 3], [10, 3]]), Budget(6, None)).n_output
+    >>> plan = make_plan(np.array([[2, 3], [10, 3]]), Allowance(6, None), "adg")
+    >>> plan.n_output, plan.most, make_plan(np.array([[2, 3], [10, 3]]), Allowance(6, None)).n_output
     (8, 9, 9)
     """
     check_method(method, len(counts), budget)
@@ -152,20 +152,20 @@ def make_plan(counts: Ints, budget: Budget, method: str = "auto", say: Callable[
         times = "twice" if len(counts) == 2 else f"{len(counts)} times"
         proven = f"loses at most {times} what is necessary"
     kept = _filled(counts, kept, budget)
-    return Plan(chosen, kept, exact, int(kept.prod(axis=0).sum()), most, proven)
+    return KeepPlan(chosen, kept, exact, int(kept.prod(axis=0).sum()), most, proven)
 
 
-def estimate(counts: Ints, budget: Budget) -> Estimate:
+def estimate(counts: Ints, budget: Allowance) -> Estimate:
     """What method `optimal` would take for two relations.
 
-    >>> estimate(np.array([[3, 2, 2], [3, 2, 2]]), Budget(8, None)).keys
+    >>> estimate(np.array([[3, 2, 2], [3, 2, 2]]), Allowance(8, None)).keys
     2
     """
     m, n = counts[:, counts.prod(axis=0) > 0]
     return _core(m, n, budget).estimate()
 
 
-def check_method(method: str, relations: int, budget: Budget) -> None:
+def check_method(method: str, relations: int, budget: Allowance) -> None:
     """Refuse a method that is not for this number of relations or this kind of budget."""
     choose("method", method, METHODS)
     if relations > 2 and method not in ("auto", "ndg", "ndg-independent"):
@@ -178,7 +178,7 @@ def check_method(method: str, relations: int, budget: Budget) -> None:
         raise PenstockError(f'method must be "adg" or "optimal" for one number for both, got {method!r}, which takes one for each')
 
 
-def _core(m: Ints, n: Ints, budget: Budget) -> optimal.Core | pair.PairCore:
+def _core(m: Ints, n: Ints, budget: Allowance) -> optimal.Core | pair.PairCore:
     if budget.each is None:
         assert budget.total is not None
         return optimal.reduce(m, n, min(budget.total, int(m.sum() + n.sum())))
@@ -191,7 +191,7 @@ def _check_size(counts: Ints) -> None:
         raise PenstockError(f"relations must have fewer than 2**62 outputs together, got about {outputs:.3g}")
 
 
-def _filled(counts: Ints, kept: Ints, budget: Budget) -> Ints:
+def _filled(counts: Ints, kept: Ints, budget: Allowance) -> Ints:
     """The plan with as many tuples as it may have: those that come first of what is left."""
     if budget.each is None:
         assert budget.total is not None
