@@ -15,8 +15,8 @@ from scipy.stats import chisquare
 import penstock as ps
 from oracle import Row
 from penstock.core.problem import Problem
-from penstock.engine.compiled.table_sizes import measured_bytes, our_bytes, paper_bytes
 from penstock.engine.opening import compiled_form
+from penstock.experiments.table_sizes import measured_bytes, our_bytes, paper_bytes
 from penstock.policies.ep import Ep
 from penstock.policies.output import Output
 from penstock.policies.table import open_policy

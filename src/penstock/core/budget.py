@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Budget:
     times: Ints
     caps: Ints
     in_bytes: bool = False
+    given: Any = field(default=None, compare=False)  # as the user wrote it
 
     @classmethod
     def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Budget:
@@ -52,7 +53,7 @@ class Budget:
             if len({in_bytes for _, in_bytes in sizes}) > 1:
                 raise PenstockError(f"memory must be in rows or in bytes for all streams alike, got {dict(spec)}")
             caps = np.array([[amount for amount, _ in sizes]], dtype=np.int64)
-            return cls(np.arange(n, dtype=np.int64), np.zeros(1, dtype=np.int64), caps, sizes[0][1])
+            return cls(np.arange(n, dtype=np.int64), np.zeros(1, dtype=np.int64), caps, sizes[0][1], spec)
         steps = _steps(spec)
         totals = np.array([[amount] for _, (amount, _) in steps], dtype=np.int64)
         in_bytes = steps[0][1][1]
@@ -62,7 +63,7 @@ class Budget:
             pool, caps = np.arange(n, dtype=np.int64), np.repeat(totals // n, n, axis=1)
         else:
             pool, caps = np.zeros(n, dtype=np.int64), totals
-        return cls(pool, np.array([at for at, _ in steps], dtype=np.int64), caps, in_bytes)
+        return cls(pool, np.array([at for at, _ in steps], dtype=np.int64), caps, in_bytes, spec)
 
     def at(self, time: int) -> Ints:
         """What each pool may hold at a time; before the first, what it may hold then.

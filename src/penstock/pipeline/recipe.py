@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
@@ -319,11 +320,10 @@ def _engine(recipe: Recipe) -> list[str]:
         _check_condition(recipe)
         alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
+        budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
-            part_of(recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", shards)
-        overhead_of(
-            recipe.join.get("overhead"), recipe.join["memory"], tuple(recipe.streams), recipe.join.get("allocation") or "variable", 1
-        )
+            part_of(budget, tuple(recipe.streams), shards)
+        overhead_of(recipe.join.get("overhead"), budget, 1)
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())

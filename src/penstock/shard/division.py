@@ -36,29 +36,30 @@ def shard_count(shards: Any, argument: str = "shards") -> int:
     return shards
 
 
-def part_of(memory: Any, streams: Sequence[str], allocation: str, shards: int) -> Any:
-    """The memory of one of so many shards, each with an equal part.
+def part_of(budget: Budget, streams: Sequence[str], shards: int, *, of: int = 1) -> Any:
+    """The memory of one of so many shards, each with an equal part, as an option; `budget` is that of one of `of` shards.
 
-    >>> part_of("3 KB", ("l", "r"), "variable", 3), part_of({"l": 5, "r": "8"}, ("l", "r"), "variable", 2)
+    >>> streams = ("l", "r")
+    >>> part_of(Budget.parse("3 KB", streams), streams, 3), part_of(Budget.parse({"l": 5, "r": "8"}, streams), streams, 2)
     ('1000 b', {'l': 2, 'r': 4})
     """
-    budget = Budget.parse(memory, streams, allocation=allocation)
-    if int(budget.caps.min()) < shards * (2 * PLACE if budget.in_bytes else 1):
+    caps = budget.caps * of // shards
+    if int(caps.min()) < (2 * PLACE if budget.in_bytes else 1):
         rest = (
             f"; a row takes {PLACE} bytes and its own, a quarter is for statistics and ghosts, and a quarter of the rest for dead payload"
         )
-        weight = rest if budget.in_bytes else ""
-        raise PenstockError(f"memory must hold at least one row per shard ({shards}{weight}), got {memory!r}")
-    caps = [[f"{cap // shards} b" if budget.in_bytes else cap // shards for cap in row] for row in budget.caps.tolist()]
-    if len(caps) == 1 and len(caps[0]) > 1:
-        return dict(zip(streams, caps[0], strict=True))
-    if len(caps) == 1:
-        return caps[0][0]
-    totals = budget.caps.sum(axis=1).tolist()
-    return [
-        [at, f"{total // shards} b" if budget.in_bytes else total // shards]
-        for at, total in zip(budget.times.tolist(), totals, strict=True)
-    ]
+        raise PenstockError(
+            f"memory must hold at least one row per shard ({shards}{rest if budget.in_bytes else ''}), got {budget.given!r}"
+        )
+    if len(caps) > 1:
+        amounts = [_amount(cap, budget) for cap in (budget.caps.sum(axis=1) * of // shards).tolist()]
+        return [[at, amount] for at, amount in zip(budget.times.tolist(), amounts, strict=True)]
+    amounts = [_amount(cap, budget) for cap in caps[0].tolist()]
+    return amounts[0] if len(amounts) == 1 else dict(zip(streams, amounts, strict=True))
+
+
+def _amount(cap: int, budget: Budget) -> Any:
+    return f"{cap} b" if budget.in_bytes else cap
 
 
 def for_tuples(caps: Ints, overhead: int) -> Ints:

@@ -6,7 +6,6 @@ engine, and again in those of the shadow (meter.py), grows with the budget alone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.budget import Budget, read_size
@@ -23,17 +22,16 @@ _SHARE = 4  # of a memory in bytes, one part in so many
 MOST_SHARE = 2
 
 
-def overhead_of(overhead: Any, memory: Any, streams: Sequence[str], allocation: str, shards: int) -> int:
+def overhead_of(overhead: Any, budget: Budget, shards: int) -> int:
     """The bytes of one of so many shards; of a memory in bytes they are a part, a quarter by default.
 
-    >>> overhead_of(None, 1000, ("l", "r"), "variable", 2), overhead_of(None, "1 MB", ("l", "r"), "variable", 2)
+    >>> overhead_of(None, Budget.parse(1000, ("l", "r")), 2), overhead_of(None, Budget.parse("1 MB", ("l", "r")), 2)
     (256000000, 125000)
-    >>> overhead_of("8 MB", "12 MB", ("l", "r"), "variable", 2)
+    >>> overhead_of("8 MB", Budget.parse("12 MB", ("l", "r")), 2)
     Traceback (most recent call last):
     ...
     penstock.core.errors.PenstockError: overhead is a part of a memory in bytes and must be at most half of it (6000000 bytes), got '8 MB'
     """
-    budget = Budget.parse(memory, streams, allocation=allocation)
     least = int(budget.caps.sum(axis=1).min())
     if overhead is None:
         amount = least // _SHARE if budget.in_bytes else read_size(OVERHEAD, "overhead")

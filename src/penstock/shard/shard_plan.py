@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.budget import Budget
 from penstock.core.clock_limit import Limit
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
@@ -44,6 +46,11 @@ class ShardPlan:
     max_output: int | None = None  # of a batch, before a condition
     ahead: Limit | None = None  # how far a row may be ahead of what others support
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The memory of one shard."""
+        return Budget.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
 
     @property
     def key_names(self) -> tuple[str, ...]:

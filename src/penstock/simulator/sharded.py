@@ -57,8 +57,9 @@ def play_shards(
     5
     """
     count, keep = check_shards(problem, shards, policy), read_keep(keep)
-    overhead = overhead_of(None, memory, problem.streams, allocation, count)
-    part = replace(problem, budget=_part(memory, problem, allocation, count, overhead))
+    whole = Budget.parse(memory, problem.streams, allocation=allocation)
+    overhead = overhead_of(None, whole, count)
+    part = replace(problem, budget=_part(whole, problem, allocation, count, overhead))
     columns = _columns(trace, part)
     place = placed([trace.table[name] for name in trace.key_columns], len(trace), count) if count > 1 else np.zeros(len(trace), np.int64)
     kept = replace(keep, series=keep.series or keep.retained)
@@ -152,9 +153,9 @@ class _Shard:
         return np.searchsorted(np.concatenate(self.instants), np.arange(instants), side="right")
 
 
-def _part(memory: Any, problem: Problem, allocation: str, shards: int, overhead: int) -> Budget:
+def _part(whole: Budget, problem: Problem, allocation: str, shards: int, overhead: int) -> Budget:
     """The budget of one shard."""
-    budget = Budget.parse(part_of(memory, problem.streams, allocation, shards), problem.streams, allocation=allocation)
+    budget = Budget.parse(part_of(whole, problem.streams, shards), problem.streams, allocation=allocation)
     return replace(budget, caps=for_tuples(budget.caps, overhead)) if budget.in_bytes else budget
 
 

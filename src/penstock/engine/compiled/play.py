@@ -11,7 +11,7 @@ between two outputs. It goes on exactly there when it is called again with the s
 
 from __future__ import annotations
 
-from penstock.core.compiled import kernel
+from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
@@ -58,273 +58,299 @@ def play(
     scratch: Ints,
 ) -> int:
     """Play instants from row `begin` until one begins at or after row `until`, needs more room, or pauses; where it stopped."""
-    outputs, sheds, expired, retained, series = logs.outputs, logs.sheds, logs.expired, logs.retained, logs.series
-    lengths, needed, pause = logs.lengths, logs.needed, logs.pause
-    keep_outputs, keep_sheds = outputs.shape[1] > 0, sheds.shape[1] > 0
-    keep_expired, keep_retained, keep_series = expired.shape[1] > 0, retained.shape[1] > 0, series.shape[1] > 0
-    streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
-    total_rows = len(batch.time)
-    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
-    base_row = memory.next_row
+    inplace = memory.inplace == 1
     position = begin
     while position < until:
         time = batch.time[position]
         end = position + 1
-        while end < total_rows and batch.time[end] == time:
+        while end < len(batch.time) and batch.time[end] == time:
             end += 1
-        size = end - position
-        first_row = base_row + position
-        paused = pause[ARRIVAL_AT] >= 0
+        paused = logs.pause[ARRIVAL_AT] >= 0
         if not paused:
-            if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
+            if not _has_room(memory, logs, end - position):
                 break
-            for log in range(1, len(lengths)):
-                needed[log] = lengths[log] + memory.live + size
-            if (
-                (keep_sheds and len(sheds) < needed[1])
-                or (keep_expired and len(expired) < needed[2])
-                or (keep_retained and len(retained) < needed[3])
-                or (keep_series and len(series) < needed[4])
-            ):
-                break
-            memory.first_row = first_row
-            memory.spared = first_row if memory.newcomer_safe else NEVER
-
-            # 1 expire
-            memory.instant += 1
-            memory.n_input += size
-            memory.now = max(memory.now, time)
-            for at in range(position, end):
-                stream = batch.stream[at]
-                lanes(memory)[stream].arrivals += 1
-                lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, time)
-            lengths[2] = expire(memory, memory.instant - 1, expired, lengths[2], keep_expired)
-            keep_time(memory)
-            step = memory.budget_step
-            while step + 1 < len(budget_times) and budget_times[step + 1] <= memory.now:
-                step += 1
-            memory.budget_step = step
-            hold_where_needed(memory, batch, position, end, budget_caps, step)
-            if kind == STAY:
-                for which in range(budget_caps.shape[1]):
-                    if will_shed(memory, batch, position, end, which, budget_caps[step, which]):
-                        use_toll(memory, which)
-            if memory.judged and is_kinetic(memory):
-                for tree in range(memory.trees):
-                    refresh(memory, tree)
-            if memory.mn_of_memory == 1:
-                for at in range(position, end):
-                    spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
-                count_matches(memory)
-        now, horizon, step = memory.now, horizon_of(memory), memory.budget_step
-        door = memory.prices == RATES and size <= PATIENCE and keys_differ(batch.key, position, end)
-
+            _expire(memory, budget_times, budget_caps, batch, position, end, logs)
+        door = memory.prices == RATES and end - position <= PATIENCE and keys_differ(batch.key, position, end)
         if not paused or not inplace:
-            # 2 join, and link the arrivals
-            in_order = time == now and horizon == now
-            for at in range(max(position, pause[ARRIVAL_AT]), end):
-                stream = batch.stream[at]
-                ring = find_ring(memory, batch.key[at])
-                bits = holders_of(memory, ring) | bit_of(memory, stream)
-                joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
-                halfway = pause[HALFWAY] == 1
-                away = halfway and fresh(memory)[at - position] == -1
+            if _join(memory, budget_caps, batch, position, end, door, logs, scratch):
+                return position
+            _score(memory, batch, position, end, logs)
+            _shed(memory, budget_caps, batch, position, end, door, logs)
+        if inplace and _join_inplace(memory, batch, position, end, logs, scratch):
+            return position
+        _note(memory, time, logs)
+        position = end
+    return position
+
+
+@inlined
+def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
+    """Whether an instant of so many arrivals fits into the arrays and logs, whatever happens in it."""
+    if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
+        return False
+    needed = logs.needed
+    for log in range(1, len(logs.lengths)):
+        needed[log] = logs.lengths[log] + memory.live + size
+    return not (
+        (logs.sheds.shape[1] > 0 and len(logs.sheds) < needed[1])
+        or (logs.expired.shape[1] > 0 and len(logs.expired) < needed[2])
+        or (logs.retained.shape[1] > 0 and len(logs.retained) < needed[3])
+        or (logs.series.shape[1] > 0 and len(logs.series) < needed[4])
+    )
+
+
+@inlined
+def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
+    """Step 1: move the clocks on, drop what has passed, and prepare what the instant will need."""
+    memory.first_row = memory.next_row + begin
+    memory.spared = memory.first_row if memory.newcomer_safe else NEVER
+    memory.instant += 1
+    memory.n_input += end - begin
+    memory.now = max(memory.now, batch.time[begin])
+    for at in range(begin, end):
+        stream = batch.stream[at]
+        lanes(memory)[stream].arrivals += 1
+        lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[begin])
+    logs.lengths[2] = expire(memory, memory.instant - 1, logs.expired, logs.lengths[2], logs.expired.shape[1] > 0)
+    keep_time(memory)
+    step = memory.budget_step
+    while step + 1 < len(budget_times) and budget_times[step + 1] <= memory.now:
+        step += 1
+    memory.budget_step = step
+    hold_where_needed(memory, batch, begin, end, budget_caps, step)
+    if memory.kind == STAY:
+        for which in range(budget_caps.shape[1]):
+            if will_shed(memory, batch, begin, end, which, budget_caps[step, which]):
+                use_toll(memory, which)
+    if memory.judged and is_kinetic(memory):
+        for tree in range(memory.trees):
+            refresh(memory, tree)
+    if memory.mn_of_memory == 1:
+        for at in range(begin, end):
+            spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
+        count_matches(memory)
+
+
+@inlined
+def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
+    """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
+    outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
+    keep_outputs = outputs.shape[1] > 0
+    streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
+    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
+    base_row, time, now, horizon, step = memory.next_row, batch.time[begin], memory.now, horizon_of(memory), memory.budget_step
+    in_order = time == now and horizon == now
+    for at in range(max(begin, pause[ARRIVAL_AT]), end):
+        stream = batch.stream[at]
+        ring = find_ring(memory, batch.key[at])
+        bits = holders_of(memory, ring) | bit_of(memory, stream)
+        joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
+        halfway = pause[HALFWAY] == 1
+        away = halfway and fresh(memory)[at - begin] == -1
+        if not halfway:
+            if keep_outputs and joins and streams == 2:
+                needed[0] = groups(memory)[in_ring(memory, ring, 1 - stream)].members
+                if lengths[0] + needed[0] > len(outputs):
+                    pause[ARRIVAL_AT] = at
+                    return True
+            if memory.prices == PATTERNS:
+                note_arrival(memory, at - begin, stream, bits)
+            which = lanes(memory)[stream].pool
+            if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+                if memory.banded or in_ring(memory, ring, stream) < 0:
+                    low = lowest(memory, 0, which)
+                    away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
+        if joins:
+            made = pause[MADE_BEFORE] if halfway else memory.made
+            memory.attempts += not halfway
+            if in_order and not keep_outputs and memory.objective == 0:
+                count_whole(memory, ring, stream, base_row + at, now)
+            elif streams == 2:
+                importance = batch.importance[at] if memory.objective > 0 else 1.0
+                lengths[0] = walk_pairs(
+                    memory, ring, stream, time, base_row + at, batch.expiry[at], importance, outputs, lengths[0], keep_outputs
+                )
+            else:
                 if not halfway:
-                    if keep_outputs and joins and streams == 2:
-                        needed[0] = groups(memory)[in_ring(memory, ring, 1 - stream)].members
-                        if lengths[0] + needed[0] > len(outputs):
-                            pause[ARRIVAL_AT] = at
-                            return position
-                    if memory.prices == PATTERNS:
-                        note_arrival(memory, at - position, stream, bits)
-                    which = lanes(memory)[stream].pool
-                    if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                        if memory.banded or in_ring(memory, ring, stream) < 0:
-                            low = lowest(memory, 0, which)
-                            away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
-                if joins:
-                    made = pause[MADE_BEFORE] if halfway else memory.made
-                    memory.attempts += not halfway
-                    if in_order and not keep_outputs and memory.objective == 0:
-                        count_whole(memory, ring, stream, base_row + at, now)
-                    elif streams == 2:
-                        importance = batch.importance[at] if memory.objective > 0 else 1.0
-                        lengths[0] = walk_pairs(
-                            memory,
-                            ring,
-                            stream,
-                            time,
-                            base_row + at,
-                            batch.expiry[at],
-                            importance,
-                            outputs,
-                            lengths[0],
-                            keep_outputs,
-                        )
-                    else:
-                        if not halfway:
-                            gather(memory, ring, stream, base_row + at, picks, picked)
-                        lengths[0] = walk_combinations(
-                            memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
-                            outputs, lengths[0], keep_outputs, pause,
-                        )  # fmt: skip
-                        if pause[HALFWAY] == 1:
-                            pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
-                            fresh(memory)[at - position] = -1 if away else 0
-                            return position
-                    if memory.prices == OUTPUTS and memory.made > made:
-                        raise_yield(memory, ring, memory.made - made)
-                if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
-                    memory.n_late += 1
-                if away:
-                    fresh(memory)[at - position] = -1
-                    continue
-                group = claim_class(memory, ring, stream, batch.key[at])
-                if time < now and kind >= SCORE:
-                    make_heap(memory, group)
-                if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
-                    groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
-                slot = link(memory, group, time, base_row + at, batch.expiry[at])
-                fresh(memory)[at - position] = slot
-                if memory.prices == PATTERNS:
-                    ladder(memory)[slot].band = arrived(memory)[at - position]
-                if memory.objective > 0 or kind >= SCORE:
-                    ranks(memory)[slot].importance = batch.importance[at]
-                if is_counted(memory):
-                    spoil_partners(memory, group)
-                    if memory.mn_of_memory == 0:
-                        spoil(memory, group)
-            pause[ARRIVAL_AT] = -1
-
-            # 3 score
-            memory.patient = size <= PATIENCE and not memory.banded and not memory.newcomer_safe
-            if is_counted(memory) and memory.mn_of_memory == 0:
-                count_matches(memory)
-            if kind == GAIN_LOSS:
-                memory.patient = 0
-                gain_and_lose(memory, batch, position, end, first_row)
-                memory.patient = size <= PATIENCE
-            for at in range(position, end):
-                slot = fresh(memory)[at - position]
-                stream = batch.stream[at]
-                if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
-                    group = slots(memory)[slot].group
-                    unlink(memory, slot)
-                    if PRICE <= kind < SCORE and not memory.banded:
-                        promote(memory, 0, group)
-                    forget(memory, group)
-                    fresh(memory)[at - position] = -2
-                    memory.n_expired += 1
-                    if keep_expired:
-                        expired[lengths[2], 0] = base_row + at
-                        expired[lengths[2], 1] = memory.instant
-                        lengths[2] += 1
-            for at in range(position, end):
-                slot = fresh(memory)[at - position]
-                if slot < 0:
-                    ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
-                    if ring >= 0:
-                        set_rates(memory, ring, batch.rates[at])
-                    continue
-                stream = batch.stream[at]
-                group = slots(memory)[slot].group
-                if memory.banded:
-                    if memory.prices == RATES:
-                        ladder(memory)[slot].band = batch.band[at]
-                elif has_rates(memory):
-                    set_rates(memory, group, batch.rates[at])
-                if kind == ARRIVAL:
-                    marks(memory)[slot] = memory.instant
-                elif kind >= SCORE:
-                    score = batch.importance[at]
-                    if memory.first_score == FROM_COLUMN:
-                        score = batch.score[at]
-                    elif memory.first_score != FROM_IMPORTANCE:
-                        score *= groups(memory)[group].price
-                    if kind == GAIN_LOSS:
-                        place_by_score(memory, slot, score, lanes(memory)[stream].offset)
-                    else:
-                        ranks(memory)[slot].score = score
-                if memory.weighted:
-                    weights(memory)[slot] = batch.weight[at]
-                pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
-                if not memory.newcomer_safe:
-                    enter(memory, slot)
-            # 4 shed
-            for which in range(budget_caps.shape[1]):
-                before = memory.n_shed
-                sparing = memory.newcomer_safe == 1
-                memory.spared = first_row if sparing else NEVER
-                at = next_turned_away(memory, which, batch, position, end) if door else -1
-                while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
-                    slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
-                    if slot < 0 and at < 0:
-                        if not sparing:
-                            break  # nobody is left to shed
-                        sparing = False  # the instant alone is too large
-                        _let_in(memory, batch, which, position, end)
-                        continue
-                    if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
-                        fresh(memory)[at - position] = -2
-                        row = base_row + at
-                        at = next_turned_away(memory, which, batch, position, end)
-                    else:
-                        row = slots(memory)[slot].row
-                        leave(memory, slot)
-                    if keep_sheds:
-                        sheds[lengths[1], 0] = row
-                        sheds[lengths[1], 1] = memory.instant
-                        lengths[1] += 1
-                    memory.n_shed += 1
-                if sparing:
-                    _let_in(memory, batch, which, position, end)
-                if kind == STAY and memory.n_shed > before:
-                    observe(memory, which)
-            admit_waiting(memory)
-
-        # the inplace model joins now: with what remains of the memory before the instant, and with all arrivals of the instant
-        if inplace:
-            for at in range(max(position, pause[ARRIVAL_AT]), end):
-                stream = batch.stream[at]
-                made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
-                ring = find_ring(memory, batch.key[at])
-                if pause[HALFWAY] == 0:
-                    gather(memory, ring, stream, first_row, picks, picked)
-                    for earlier in range(position, at):
-                        if batch.key[earlier] == batch.key[at]:
-                            other = batch.stream[earlier]
-                            picks[other, picked[other]] = ~earlier
-                            picked[other] += 1
+                    gather(memory, ring, stream, base_row + at, picks, picked)
                 lengths[0] = walk_combinations(
-                    memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
-                    picks, picked, chosen, outputs, lengths[0], keep_outputs, pause,
+                    memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
+                    outputs, lengths[0], keep_outputs, pause,
                 )  # fmt: skip
                 if pause[HALFWAY] == 1:
                     pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
-                    return position
-                if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
-                    raise_yield(memory, ring, memory.made - made)
-            pause[ARRIVAL_AT] = -1
+                    fresh(memory)[at - begin] = -1 if away else 0
+                    return True
+            if memory.prices == OUTPUTS and memory.made > made:
+                raise_yield(memory, ring, memory.made - made)
+        if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+            memory.n_late += 1
+        if away:
+            fresh(memory)[at - begin] = -1
+            continue
+        group = claim_class(memory, ring, stream, batch.key[at])
+        if time < now and kind >= SCORE:
+            make_heap(memory, group)
+        if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
+            groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
+        slot = link(memory, group, time, base_row + at, batch.expiry[at])
+        fresh(memory)[at - begin] = slot
+        if memory.prices == PATTERNS:
+            ladder(memory)[slot].band = arrived(memory)[at - begin]
+        if memory.objective > 0 or kind >= SCORE:
+            ranks(memory)[slot].importance = batch.importance[at]
+        if is_counted(memory):
+            spoil_partners(memory, group)
+            if memory.mn_of_memory == 0:
+                spoil(memory, group)
+    pause[ARRIVAL_AT] = -1
+    return False
 
-        used = 0
-        for which in range(memory.pools_size):
-            used += pools(memory)[which]
-        memory.peak = max(memory.peak, used)
-        if keep_series:
-            series[lengths[4], 0] = time
-            for stream in range(streams):
-                series[lengths[4], 1 + stream] = lanes(memory)[stream].held
-            lengths[4] += 1
-        if keep_retained:
-            for stream in range(streams):
-                slot = lanes(memory)[stream].oldest
-                while slot >= 0:
-                    retained[lengths[3], 0] = memory.instant
-                    retained[lengths[3], 1] = slots(memory)[slot].row
-                    lengths[3] += 1
-                    slot = slots(memory)[slot].newer
-        position = end
-    return position
+
+@inlined
+def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
+    """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
+    kind, patient = memory.kind, end - begin <= PATIENCE
+    memory.patient = patient and not memory.banded and not memory.newcomer_safe
+    if is_counted(memory) and memory.mn_of_memory == 0:
+        count_matches(memory)
+    if kind == GAIN_LOSS:
+        memory.patient = 0
+        gain_and_lose(memory, batch, begin, end, memory.first_row)
+        memory.patient = patient
+    for at in range(begin, end):
+        slot = fresh(memory)[at - begin]
+        stream = batch.stream[at]
+        if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+            group = slots(memory)[slot].group
+            unlink(memory, slot)
+            if PRICE <= kind < SCORE and not memory.banded:
+                promote(memory, 0, group)
+            forget(memory, group)
+            fresh(memory)[at - begin] = -2
+            memory.n_expired += 1
+            if logs.expired.shape[1] > 0:
+                logs.expired[logs.lengths[2], 0] = memory.next_row + at
+                logs.expired[logs.lengths[2], 1] = memory.instant
+                logs.lengths[2] += 1
+    for at in range(begin, end):
+        slot = fresh(memory)[at - begin]
+        if slot < 0:
+            ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
+            if ring >= 0:
+                set_rates(memory, ring, batch.rates[at])
+            continue
+        stream = batch.stream[at]
+        group = slots(memory)[slot].group
+        if memory.banded:
+            if memory.prices == RATES:
+                ladder(memory)[slot].band = batch.band[at]
+        elif has_rates(memory):
+            set_rates(memory, group, batch.rates[at])
+        if kind == ARRIVAL:
+            marks(memory)[slot] = memory.instant
+        elif kind >= SCORE:
+            score = batch.importance[at]
+            if memory.first_score == FROM_COLUMN:
+                score = batch.score[at]
+            elif memory.first_score != FROM_IMPORTANCE:
+                score *= groups(memory)[group].price
+            if kind == GAIN_LOSS:
+                place_by_score(memory, slot, score, lanes(memory)[stream].offset)
+            else:
+                ranks(memory)[slot].score = score
+        if memory.weighted:
+            weights(memory)[slot] = batch.weight[at]
+        pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
+        if not memory.newcomer_safe:
+            enter(memory, slot)
+
+
+@inlined
+def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs) -> None:
+    """Step 4: let the lowest go, arrivals that were turned away among them, until each pool is within its budget."""
+    sheds, lengths, base_row, step = logs.sheds, logs.lengths, memory.next_row, memory.budget_step
+    for which in range(budget_caps.shape[1]):
+        before = memory.n_shed
+        sparing = memory.newcomer_safe == 1
+        memory.spared = memory.first_row if sparing else NEVER
+        at = next_turned_away(memory, which, batch, begin, end) if door else -1
+        while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
+            slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
+            if slot < 0 and at < 0:
+                if not sparing:
+                    break  # nobody is left to shed
+                sparing = False  # the instant alone is too large
+                _let_in(memory, batch, which, begin, end)
+                continue
+            if slot < 0 or (at >= 0 and ranks_below(memory, batch, at, slot, base_row)):
+                fresh(memory)[at - begin] = -2
+                row = base_row + at
+                at = next_turned_away(memory, which, batch, begin, end)
+            else:
+                row = slots(memory)[slot].row
+                leave(memory, slot)
+            if sheds.shape[1] > 0:
+                sheds[lengths[1], 0] = row
+                sheds[lengths[1], 1] = memory.instant
+                lengths[1] += 1
+            memory.n_shed += 1
+        if sparing:
+            _let_in(memory, batch, which, begin, end)
+        if memory.kind == STAY and memory.n_shed > before:
+            observe(memory, which)
+    admit_waiting(memory)
+
+
+@inlined
+def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
+    """The join of the inplace model: with what remains of memory, and with all arrivals of the instant; whether the log is full."""
+    streams, pause, base_row = memory.streams, logs.pause, memory.next_row
+    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
+    for at in range(max(begin, pause[ARRIVAL_AT]), end):
+        stream = batch.stream[at]
+        made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
+        ring = find_ring(memory, batch.key[at])
+        if pause[HALFWAY] == 0:
+            gather(memory, ring, stream, base_row + begin, picks, picked)
+            for earlier in range(begin, at):
+                if batch.key[earlier] == batch.key[at]:
+                    other = batch.stream[earlier]
+                    picks[other, picked[other]] = ~earlier
+                    picked[other] += 1
+        logs.lengths[0] = walk_combinations(
+            memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
+            picks, picked, chosen, logs.outputs, logs.lengths[0], logs.outputs.shape[1] > 0, pause,
+        )  # fmt: skip
+        if pause[HALFWAY] == 1:
+            pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
+            return True
+        if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
+            raise_yield(memory, ring, memory.made - made)
+    pause[ARRIVAL_AT] = -1
+    return False
+
+
+@inlined
+def _note(memory: Memory, time: int, logs: Logs) -> None:
+    """Write down what is held at the end of the instant."""
+    used = 0
+    for which in range(memory.pools_size):
+        used += pools(memory)[which]
+    memory.peak = max(memory.peak, used)
+    if logs.series.shape[1] > 0:
+        logs.series[logs.lengths[4], 0] = time
+        for stream in range(memory.streams):
+            logs.series[logs.lengths[4], 1 + stream] = lanes(memory)[stream].held
+        logs.lengths[4] += 1
+    if logs.retained.shape[1] > 0:
+        for stream in range(memory.streams):
+            slot = lanes(memory)[stream].oldest
+            while slot >= 0:
+                logs.retained[logs.lengths[3], 0] = memory.instant
+                logs.retained[logs.lengths[3], 1] = slots(memory)[slot].row
+                logs.lengths[3] += 1
+                slot = slots(memory)[slot].newer
 
 
 @kernel

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.budget import Budget
 from penstock.core.duration import UNITS, in_units
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
@@ -97,7 +96,7 @@ def _routing(made: PlannedJoin) -> str:
 
 def _memory(made: PlannedJoin) -> str:
     plan = made.plan
-    budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
+    budget = plan.budget
     unit = "bytes" if budget.in_bytes else "tuples"
     own = " + ".join(f"{int(cap):,}" for cap in budget.caps[0])
     copies = ", copies counted" if made.route.replicates else ""

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.window import COUNTING, Window
@@ -117,6 +118,7 @@ def plan_join(
     place = folder_of(archive)
     check_archive(place, dict(streams))
     limit = limit_of(ahead, sides)
+    budget = Budget.parse(memory, names, allocation=allocation)
     plan = ShardPlan(
         streams=names,
         keys=len(keys[0]),
@@ -124,7 +126,7 @@ def plan_join(
         options={
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
-            "memory": part_of(memory, names, allocation, route.shards),
+            "memory": part_of(budget, names, route.shards),
             "allocation": allocation,
             "policy": default_policy(weighed=weighed) if policy is None else policy,
             "stats": choose("stats", stats, RUNNING),
@@ -138,7 +140,7 @@ def plan_join(
         name=name_of(name),
         shards=tuple(int(i) for i in shard_ids(route.shards)),
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
-        overhead=overhead_of(overhead, memory, names, allocation, route.shards),
+        overhead=overhead_of(overhead, budget, route.shards),
         condition=condition,
         judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
         archive=place,

@@ -8,7 +8,6 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.core.budget import Budget
 from penstock.shard.cells import CELL
 from penstock.shard.counts import BESIDE, HAPPENING, OVERHEADS, PLAYED, RETAINED, TOTAL, Count, counted
 from penstock.shard.meter.interval import Z
@@ -78,7 +77,7 @@ def metrics(streams: Sequence[str], least: float | None = None, **constant: Any)
 def constants(plan: ShardPlan) -> dict[str, Any]:
     """The metrics of a join that do not change while it runs: its policy, and what all shards together may hold."""
     policy = plan.options["policy"]
-    budget = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options["allocation"])
+    budget = plan.budget
     name = policy if isinstance(policy, str) else str(getattr(policy, "name", type(policy).__name__))
     return {
         "policy": name,

@@ -20,12 +20,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Bools, Ints
 from penstock.core.value import OBJECTIVES
 from penstock.policies.table import POLICIES
-from penstock.shard.division import SPAN, shard_count
+from penstock.shard.division import SPAN, part_of, shard_count
 from penstock.shard.keys import KeyBook
 from penstock.shard.meter.interval import Crowd, Reach
 from penstock.shard.meter.loss import Loss
@@ -83,16 +82,8 @@ def _planned(plan: ShardPlan, ids: Ints) -> ShardPlan:
     ghosts = max(1, plan.ghosts * len(plan.shards) // len(ids))
     overhead = None if plan.overhead is None else max(1, plan.overhead * len(plan.shards) // len(ids))
     shards = tuple(int(number) for number in ids)
-    return replace(plan, shards=shards, options=_split_anew(plan, len(ids)), ghosts=ghosts, overhead=overhead)
-
-
-def _split_anew(plan: ShardPlan, count: int) -> dict[str, Any]:
-    """The options with the budget of one of `count` shards instead of one of those there are."""
-    memory = Budget.parse(plan.options["memory"], plan.streams, allocation=plan.options.get("allocation") or "variable")
-    caps = memory.caps * len(plan.shards) // count
-    amounts = {name: f"{cap} b" if memory.in_bytes else int(cap) for name, cap in zip(plan.streams, caps[0], strict=False)}
-    alone = len(caps[0]) == 1
-    return plan.options | {"memory": next(iter(amounts.values())) if alone else amounts}
+    options = plan.options | {"memory": part_of(plan.budget, plan.streams, len(ids), of=len(plan.shards))}
+    return replace(plan, shards=shards, options=options, ghosts=ghosts, overhead=overhead)
 
 
 def opened(rows: StateRows) -> list[Shard]:
