@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.bench.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
+from penstock.spark.session.java import Java
 from penstock.spark.session.session import start_session
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -69,7 +70,7 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
     contender = CONTENDERS[name]
     warm_up, counted = contender.batches(job)
     total = warm_up + counted
-    context: Any = spark.sparkContext
+    context: Java = spark.sparkContext
     java = context._jvm.java.lang.ProcessHandle.current().pid()
     _forget_states(context._jvm)
     spent: list[float] = []
@@ -137,7 +138,7 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
     return truth.total()
 
 
-def _forget_states(jvm: Any) -> None:
+def _forget_states(jvm: Java) -> None:
     """Unload what Spark still holds of the states of queries that have ended: the next contender would pay for it with every collection,
     and the blocks that RocksDB has cached of them would be told as its own memory.
     """

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from penstock.core.errors import PenstockError
 from penstock.pipeline.sql_functions import KEYWORDS, MOMENTS, NEEDS_ARGUMENT, NODES, PASSING, RANDOM, STEADY, TIMELY
 from penstock.pipeline.sql_words import unsteady, words
+from penstock.spark.session.java import Java
 
 _TYPED = re.compile(rf"\b(date|timestamp\w*)\s*(['\"])\s*({'|'.join(MOMENTS)})\b[^'\"]*\2", re.IGNORECASE)
 _REPLAY = "a batch that is played again must give the same outputs"
@@ -103,21 +104,21 @@ def _strange_words(condition: str, columns: Sequence[str]) -> Iterator[Found]:
             yield "name", word
 
 
-def _nodes(tree: Any) -> Iterator[Any]:
+def _nodes(tree: Java) -> Iterator[Java]:
     yield tree
     for child in _sequence(tree.children()):
         yield from _nodes(child)
 
 
-def _sequence(found: Any) -> list[Any]:
+def _sequence(found: Java) -> list[Java]:
     return [found.apply(number) for number in range(found.size())]
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Java) -> str:
     return str(node.getClass().getSimpleName())
 
 
-def _is_moment(node: Any) -> bool:
+def _is_moment(node: Java) -> bool:
     """Whether an expression is a text such as 'now', written or made of constants."""
     if _kind(node) == "Literal":
         text = node.value()
@@ -128,14 +129,14 @@ def _is_moment(node: Any) -> bool:
     return str(text).strip().lower().split(" ")[0] in MOMENTS
 
 
-def _folded(node: Any) -> Any:
+def _folded(node: Java) -> Java:
     try:
         return node.eval(None)
     except Exception:  # Spark will report it where it evaluates the condition
         return None
 
 
-def _is_now(node: Any) -> bool:
+def _is_now(node: Java) -> bool:
     """Whether a text such as 'now' is made a time."""
     return _kind(node) == "Cast" and str(node.dataType().typeName()).startswith(("date", "timestamp")) and _is_moment(node.child())
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any
 from weakref import ref
 
 from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent, StreamingQueryProgress
 from pyspark.sql.utils import is_remote
 
 from penstock.spark.observe.folders import joins
@@ -59,7 +59,7 @@ class Partitions:
             self.expected.add(name)
             _set(spark, str(max(self.shards[one] for one in self.expected)))
 
-    def started(self, event: Any) -> None:
+    def started(self, event: QueryStartedEvent) -> None:
         """Take the setting back, if this query has the join for which it was made: it has a copy of all settings by now."""
         spark = self.session()
         if spark is None or not self.expected:
@@ -67,14 +67,14 @@ class Partitions:
         self.expected -= {name for name in self.expected if joins(spark, str(event.id), name)}
         _set(spark, str(max(self.shards[one] for one in self.expected)) if self.expected else None)
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """Look at the partitions that a query really has."""
         most = max((state.numShufflePartitions for state in progress.stateOperators), default=0)
         for name in joins_in(progress):
             if name in self.shards and most > _FAR_MORE * self.shards[name]:
                 self.warn(name, f"the checkpoint of query {progress.id} keeps {most} partitions", most)
 
-    def ended(self, event: Any) -> None:
+    def ended(self, event: QueryTerminatedEvent) -> None:
         """Nothing is to be said."""
 
     def warn(self, name: str, why: str, partitions: int) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 from weakref import ref
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent, StreamingQueryProgress
 
 from penstock.core import compiled
 from penstock.core.slow_notice import SECONDS
@@ -26,7 +26,7 @@ class Awaited:
         self.session = ref(spark)
         self.over: dict[str, Event] = {}
 
-    def started(self, event: Any) -> None:
+    def started(self, event: QueryStartedEvent) -> None:
         """Begin to wait."""
         spark = self.session()
         query, over = str(event.id), Event()
@@ -34,12 +34,12 @@ class Awaited:
         self.over[str(event.runId)] = over
         Thread(target=_wait, args=(event.name or query, _first(place), over), daemon=True).start()
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """It has come."""
         if str(progress.runId) in self.over and progress.durationMs.get("addBatch") is not None:
             self.over.pop(str(progress.runId)).set()
 
-    def ended(self, event: Any) -> None:
+    def ended(self, event: QueryTerminatedEvent) -> None:
         """It will not come."""
         if str(event.runId) in self.over:
             self.over.pop(str(event.runId)).set()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.ledger.places import mixed
+from penstock.spark.session.java import Java
 
 
 def folders_of(frame: DataFrame) -> list[str]:
@@ -51,12 +51,12 @@ def is_new(spark: SparkSession, query: str) -> bool:
     return running is not None and not running.commitLog().getLatestBatchId().isDefined()
 
 
-def _running(spark: SparkSession, query: str) -> Any:
+def _running(spark: SparkSession, query: str) -> Java:
     found = spark._jsparkSession.streams().get(query)
     return found.streamingQuery() if found is not None and hasattr(found, "streamingQuery") else found
 
 
-def _places(leaf: Any) -> list[str]:
+def _places(leaf: Java) -> list[str]:
     kind = str(leaf.getClass().getSimpleName())
     if kind == "StreamingRelation":
         source = leaf.dataSource()
@@ -70,10 +70,10 @@ def _places(leaf: Any) -> list[str]:
     return []
 
 
-def _texts(found: Any) -> list[str]:
+def _texts(found: Java) -> list[str]:
     each = (found.apply(number) for number in range(found.size()))
     return [one if isinstance(one, str) else str(one.toString()) for one in each]
 
 
-def _option(found: Any) -> list[str]:
+def _option(found: Java) -> list[str]:
     return [str(found.get())] if found.isDefined() else []

@@ -5,26 +5,35 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
-from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
+from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryProgress,
+)
 from pyspark.sql.utils import is_remote
+
+from penstock.spark.session.java import Java
 
 
 class Follower(Protocol):
     """Hears of the queries of a session, in a thread of the listener."""
 
-    def started(self, event: Any) -> None:
+    def started(self, event: QueryStartedEvent) -> None:
         """A query has started."""
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """A query has ended a batch."""
 
-    def ended(self, event: Any) -> None:
+    def ended(self, event: QueryTerminatedEvent) -> None:
         """A query has stopped or failed."""
 
 
@@ -74,24 +83,24 @@ class _Listener(StreamingQueryListener):
         self.followers: tuple[Follower, ...] = ()
 
     @cached_property
-    def _jlistener(self) -> Any:
-        java: Any = SparkContext._jvm
+    def _jlistener(self) -> Java:
+        java: Java = SparkContext._jvm
         return java.PythonStreamingQueryListenerWrapper(_JsonCallback(self))
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Pass it on."""
         for follower in self.followers:
             follower.started(event)
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Pass it on."""
         for follower in self.followers:
             follower.progressed(event.progress)
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """An idle query has nothing to report."""
 
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Pass it on."""
         for follower in self.followers:
             follower.ended(event)
@@ -100,7 +109,7 @@ class _Listener(StreamingQueryListener):
 class _JsonCallback(JStreamingQueryListener):
     """Hands progress to a listener as one text. PySpark asks Java for every number in turn, which takes a tenth of a second per batch."""
 
-    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+    def onQueryProgress(self, jevent: Java) -> None:  # noqa: N802
         """Pass it on."""
         self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": json.loads(jevent.progress().json())}))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from threading import Thread
-from typing import Any
 from weakref import ref
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent, StreamingQueryProgress
 from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
@@ -60,7 +60,7 @@ class _Warner:
         self.archives: set[str] = set()
         self.told: set[tuple[str, str]] = set()
 
-    def started(self, event: Any) -> None:
+    def started(self, event: QueryStartedEvent) -> None:
         """Look at where a query writes, which nobody knew before; one with a join that is misplaced is stopped before it has begun."""
         spark, query = self.session(), str(event.id)
         if spark is None:
@@ -73,7 +73,7 @@ class _Warner:
             logger.error("query %s is stopped", query)
             Thread(target=_stop, args=(running,), daemon=True).start()
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """Look at the metrics of a batch."""
         for name, found in joins_in(progress).items():
             least = found.get(MIN_RECALL)
@@ -86,7 +86,7 @@ class _Warner:
                 self.told.add((str(progress.id), name))
                 logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
 
-    def ended(self, event: Any) -> None:
+    def ended(self, event: QueryTerminatedEvent) -> None:
         """Say in one sentence why a query failed, where that is an error of ours: Spark's own ends with the plan of the query."""
         why = None if event.exception is None else our_cause(str(event.exception))
         if why is not None:

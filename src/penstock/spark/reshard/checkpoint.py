@@ -8,18 +8,17 @@ state/<operator>/_metadata, _stateSchema             variables and their types
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import SparkSession
 
 from penstock.core.errors import PenstockError
+from penstock.spark.session.java import Java
 
 
 class Checkpoint:
     """The checkpoint's files, wherever Hadoop can reach them."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self.jvm: Any = spark._jvm
+        self.jvm: Java = spark._jvm
         self.conf = spark._jsparkSession.sessionState().newHadoopConf()
         path = self._at(checkpoint)
         self.system = path.getFileSystem(self.conf)
@@ -84,5 +83,5 @@ class Checkpoint:
         """Delete a file or folder, if it is there."""
         self.system.delete(self._at(name), True)
 
-    def _at(self, name: str) -> Any:
+    def _at(self, name: str) -> Java:
         return self.jvm.org.apache.hadoop.fs.Path(name)

@@ -29,6 +29,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.reshard.checkpoint import Checkpoint
 from penstock.spark.reshard.swap import Swap, abandon, begin, carry_out, draft_of, prepared, unfinished
 from penstock.spark.reshard.unsafe_row import Row, decode, encode
+from penstock.spark.session.java import Java
 from penstock.spark.session.presence import too_old
 
 StateRows = dict[str, list[tuple[Row, Row | None, Row]]]
@@ -187,9 +188,9 @@ def _write(spark: SparkSession, files: Checkpoint, staged: str, target: _Target,
             spark.createDataFrame(chunk, target.stored).write.mode("append").parquet(f"{staged}/{_ROWS}")
             size, chunk = 0, []
     new = spark.read.parquet(f"{staged}/{_ROWS}").repartition(target.partitions, "partition_key")
-    jvm: Any = spark._jvm
+    jvm: Java = spark._jvm
     option = jvm.scala.Option
-    ensure_callback_server_started(spark.sparkContext._gateway)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     swap = _Swap(spark, target.place, new)
     rewriter = getattr(jvm, f"{_STATE}.StateRewriter")(
         spark._jsparkSession, target.batch, target.batch, staged, files.conf, option.apply(files.root), option.apply(swap), option.empty()
@@ -207,7 +208,7 @@ class _Swap:
     def __init__(self, spark: SparkSession, place: int, new: DataFrame) -> None:
         self.spark, self.place, self.new, self.calls = spark, place, new, 0
 
-    def apply(self, old: Any) -> Any:
+    def apply(self, old: Java) -> Java:
         """New rows, under exactly the schema of the old ones."""
         self.calls += 1
         if self.calls - 1 != self.place:

@@ -7,7 +7,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+Java = Any
+"""An object of Spark's Java side, of which PySpark knows no type."""
 LEAST = 17
 _REMEDY = f"install it (on Debian and Ubuntu: apt install openjdk-{LEAST}-jre-headless) or set JAVA_HOME"
 

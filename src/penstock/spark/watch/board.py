@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
+from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent, StreamingQueryProgress
+
 from penstock.spark.observe.follow import cause
 from penstock.spark.observe.progress import filled, joins_in
 
@@ -90,7 +92,7 @@ class Board:
         self.lock = RLock()
         self.queries: dict[str, Query] = {}
 
-    def started(self, event: Any) -> None:
+    def started(self, event: QueryStartedEvent) -> None:
         """A query has begun, perhaps again."""
         self.begin(str(event.id), str(event.runId), event.name)
 
@@ -101,7 +103,7 @@ class Board:
             self.queries[own] = Query(own, run, name or own, joins=before.joins if before else {}, time=before.time if before else None)
             self._forget()
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """A batch has ended; a query that turns out to have no join of ours is let go."""
         joins = joins_in(progress)
         with self.lock:
@@ -120,7 +122,7 @@ class Board:
                 if name in query.joins or _was_asked(found):  # else nothing is known of it yet
                     query.joins.setdefault(name, Join()).add(query.time, seconds, found)
 
-    def ended(self, event: Any) -> None:
+    def ended(self, event: QueryTerminatedEvent) -> None:
         """A query has stopped or failed."""
         with self.lock:
             query = self.queries.get(str(event.id))

@@ -11,6 +11,7 @@ from pyspark.sql.utils import is_remote
 
 from penstock.core.errors import PenstockError
 from penstock.spark.observe.listener import follow_session, leave_session
+from penstock.spark.session.java import Java
 from penstock.spark.watch.board import Board
 from penstock.spark.watch.server import Application, listen
 
@@ -79,7 +80,7 @@ class Watch:
 
     def _look(self) -> None:
         """Spark does not report the end of queries that end with their session."""
-        spark: Any = self._session
+        spark: Java = self._session
         if spark is not None and (spark.is_stopped if is_remote() else spark.sparkContext._jsc is None):
             self._board.stop_all()
 
