@@ -13,6 +13,8 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT, Ints
 from penstock.core.window import by_stream, check_names, whole
 
+Memory = int | str | Mapping[str, int | str] | Sequence[tuple[Any, int | str]]
+"""What a user may give as a memory: rows or a size, by stream, or from times on."""
 OVERHEAD = 64
 """Bytes that a tuple weighs beside its `size` when the budget is in bytes: its time, row, key and links, rounded up."""
 

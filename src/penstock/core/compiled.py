@@ -46,6 +46,14 @@ def inlined(function: F) -> F:
     return _compile(function, _nrt=False, forceinline=True)
 
 
+def step(function: F) -> F:
+    """Make a function a part of the one `kernel` that calls it, as if it were written there; it is compiled nowhere else.
+
+    An `inlined` function is compiled for itself too, and again wherever it is called: for large ones that is most of the time.
+    """
+    return _compile(function, _nrt=False, inline="always")
+
+
 def routine(function: F) -> F:
     """Compile `function`, which may make arrays."""
     return _compile(function)
@@ -90,10 +98,19 @@ def _take_turns(dispatcher: Any, folder: str) -> None:
     compile_now = dispatcher.compile
 
     def compile_in_turn(signature: Any) -> Any:
-        with global_compiler_lock, turn(folder):  # in this order, as in what Numba compiles for others that call us
-            return compile_now(signature)
+        with global_compiler_lock:
+            if _is_kept(dispatcher, signature):
+                return compile_now(signature)  # reads it, which all may do at once
+            with turn(folder):  # in this order, as in what Numba compiles for others that call us
+                return compile_now(signature)
 
     dispatcher.compile = compile_in_turn
+
+
+def _is_kept(dispatcher: Any, signature: Any) -> bool:
+    """Whether the machine code for these types is on disk."""
+    cache = dispatcher._cache
+    return cache._index_key(signature, dispatcher.targetctx.codegen()) in cache._cache_file._load_index()
 
 
 class KernelLocator(caching._CacheLocator):  # type: ignore[misc]

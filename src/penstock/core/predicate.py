@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError
 
+PredicateSpec = str | Sequence[str] | Callable[[Any, Any], object]
+"""What a user may give as a predicate: a comparison, links, or a function of two keys."""
 _THETA: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,

@@ -15,6 +15,8 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Floats
 
 COUNT, MIN, MAX, SUM, PRODUCT, AVG, USER = range(7)
+ObjectiveSpec = str | Callable[[list[float]], float] | None
+"""What a user may give as the value of an output: a name, or a function of the importances; None for the default."""
 OBJECTIVES = ("count", "min", "max", "sum", "product", "avg")
 
 

@@ -24,6 +24,8 @@ from penstock.core.trace import LIMIT, Floats, Ints
 
 COUNTING = ("rows", "rows_per_key")
 """The kinds of windows that count rows."""
+WindowSpec = int | str | timedelta | Sequence[tuple[Any, Any]] | Mapping[str, Any] | None
+"""What a user may give as a window: one for all streams, or by stream."""
 NEVER = 1 << 62
 """The expiry of a tuple that never leaves its window."""
 DEAD = -NEVER

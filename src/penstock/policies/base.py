@@ -17,7 +17,7 @@ checkpoint, as data: what is none (a model, a function) needs methods `snapshot`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,17 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
 from penstock.engine.contract import Ranking
 from penstock.engine.view import View
+
+
+class Scores(Protocol):
+    """The least that a policy of a user's own has."""
+
+    def score(self, view: View) -> Any:
+        """The score of every candidate; low leaves first."""
+
+
+PolicySpec = str | Scores
+"""What a user may give as a policy: a name from `penstock policies`, or an object with a score."""
 
 
 class Policy:

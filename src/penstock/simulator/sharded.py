@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD, Budget, Memory
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
@@ -25,7 +25,7 @@ from penstock.core.window import NEVER
 from penstock.engine.contract import Engine, Keep, Played, read_keep
 from penstock.engine.opening import open_engine
 from penstock.engine.run import JoinRun, memory_log
-from penstock.policies.base import Policy
+from penstock.policies.base import Policy, PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
 from penstock.shard.division import SPAN, for_tuples, part_of, shard_count
@@ -41,9 +41,9 @@ def play_shards(
     problem: Problem,
     *,
     shards: Any,
-    memory: Any,
+    memory: Memory,
     allocation: str = "variable",
-    policy: Any = "prob",
+    policy: PolicySpec = "prob",
     batch: int | None = None,
     keep: Keep | None = None,
     stepwise: bool = False,
@@ -117,7 +117,7 @@ class _Shard:
     n_late: int = 0
 
     @classmethod
-    def open(cls, number: int, problem: Problem, policy: Any, room: int, keep: Keep, stepwise: bool) -> _Shard:
+    def open(cls, number: int, problem: Problem, policy: PolicySpec | None, room: int, keep: Keep, stepwise: bool) -> _Shard:
         """A shard that has seen nothing yet; its statistics take so many bytes at most."""
         chosen = open_policy(policy if isinstance(policy, str) else copy.deepcopy(policy), problem, also=(Opt.name,))
         engine = open_engine(problem, chosen, open_running(problem, chosen, room), keep, stepwise=stepwise)

@@ -7,12 +7,15 @@ from inspect import signature
 from typing import Any
 
 from penstock.core.batch import Batch, OnProgress
+from penstock.core.budget import Memory
 from penstock.core.clock_limit import read_limit
 from penstock.core.errors import PenstockError
+from penstock.core.predicate import PredicateSpec
 from penstock.core.problem import Problem
 from penstock.core.ticks import in_ticks, length
 from penstock.core.trace import LIMIT, Trace, check_trace
-from penstock.core.window import ticks, whole
+from penstock.core.value import ObjectiveSpec
+from penstock.core.window import WindowSpec, ticks, whole
 from penstock.engine.contract import Keep
 from penstock.engine.opening import compiled_form
 from penstock.engine.run import JoinRun, record
@@ -20,6 +23,7 @@ from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
 from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
+from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
 from penstock.simulator.rearranged import order_of_play, rearranged, told_by_old_rows
@@ -34,16 +38,16 @@ _BATCH = 'a positive number of ticks or a duration such as "1 minute"'
 def simulate(
     trace: Trace,
     *,
-    window: Any,
-    memory: Any,
-    policy: Any = "prob",
+    window: WindowSpec,
+    memory: Memory,
+    policy: PolicySpec = "prob",
     allocation: str = "variable",
     stats: str = "decayed",
-    objective: Any = None,
+    objective: ObjectiveSpec = None,
     model: str = "buffered",
     clock: str | None = None,
     lateness: Any = 0,
-    predicate: Any = "=",
+    predicate: PredicateSpec = "=",
     cross: bool = False,
     start: Any = None,
     seed: int = 0,

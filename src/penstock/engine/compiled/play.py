@@ -11,7 +11,7 @@ between two outputs. It goes on exactly there when it is called again with the s
 
 from __future__ import annotations
 
-from penstock.core.compiled import inlined, kernel
+from penstock.core.compiled import kernel, step
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
@@ -83,7 +83,7 @@ def play(
     return position
 
 
-@inlined
+@step
 def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     """Whether an instant of so many arrivals fits into the arrays and logs, whatever happens in it."""
     if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
@@ -99,7 +99,7 @@ def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     )
 
 
-@inlined
+@step
 def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
     """Step 1: move the clocks on, drop what has passed, and prepare what the instant will need."""
     memory.first_row = memory.next_row + begin
@@ -131,7 +131,7 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         count_matches(memory)
 
 
-@inlined
+@step
 def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
@@ -207,7 +207,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
     return False
 
 
-@inlined
+@step
 def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
     """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
     kind, patient = memory.kind, end - begin <= PATIENCE
@@ -266,7 +266,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             enter(memory, slot)
 
 
-@inlined
+@step
 def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs) -> None:
     """Step 4: let the lowest go, arrivals that were turned away among them, until each pool is within its budget."""
     sheds, lengths, base_row, step = logs.sheds, logs.lengths, memory.next_row, memory.budget_step
@@ -302,7 +302,7 @@ def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
     admit_waiting(memory)
 
 
-@inlined
+@step
 def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
     """The join of the inplace model: with what remains of memory, and with all arrivals of the instant; whether the log is full."""
     streams, pause, base_row = memory.streams, logs.pause, memory.next_row
@@ -331,7 +331,7 @@ def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, log
     return False
 
 
-@inlined
+@step
 def _note(memory: Memory, time: int, logs: Logs) -> None:
     """Write down what is held at the end of the instant."""
     used = 0

@@ -137,7 +137,9 @@ def _watermarked(frame: DataFrame, side: str) -> DataFrame:
 
 def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
     streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
-    return join(streams, on="k", memory=contender.memory(job), shards=job.shards, name=OBSERVED)
+    memory = contender.memory(job)
+    assert memory is not None, "this contender has a share of the window"
+    return join(streams, on="k", memory=memory, shards=job.shards, name=OBSERVED)
 
 
 CONTENDERS: dict[str, Contender] = {

@@ -15,7 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.utils import is_remote
 
+from penstock.core.budget import Memory
 from penstock.core.errors import PenstockError
+from penstock.core.predicate import PredicateSpec
+from penstock.core.value import ObjectiveSpec
+from penstock.policies.base import PolicySpec
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.shard.shard import LOST
 from penstock.shard.shard_plan import ShardPlan
@@ -52,21 +56,21 @@ def join(
     streams: Mapping[str, Stream],
     *,
     on: str | Sequence[str] | None = None,
-    predicate: Any = "=",
+    predicate: PredicateSpec = "=",
     cross: bool = False,
-    memory: Any,
-    policy: Any = None,
+    memory: Memory,
+    policy: PolicySpec | None = None,
     allocation: str = "variable",
     stats: str = "decayed",
-    objective: Any = None,
+    objective: ObjectiveSpec = None,
     condition: str | None = None,
     shards: int | None = None,
     archive: str | None = None,
-    min_recall: Any = None,
+    min_recall: float | tuple[float, str] | None = None,
     max_output_per_batch: int | None = None,
     ghosts: int = GHOSTS,
-    ahead: Any = "auto",
-    overhead: Any = None,
+    ahead: str | tuple[str, str] | None = "auto",
+    overhead: str | None = None,
     how: str = "inner",
     name: str = "penstock",
     trust: bool = False,

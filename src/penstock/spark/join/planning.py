@@ -13,12 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Budget, Memory
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
+from penstock.core.predicate import PredicateSpec
+from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
+from penstock.policies.base import PolicySpec
 from penstock.policies.table import default_policy
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.overhead import overhead_of
@@ -70,22 +73,22 @@ class PlannedJoin:
 def plan_join(
     streams: Mapping[str, Stream],
     *,
-    on: Any,
-    predicate: Any,
+    on: str | Sequence[str] | None,
+    predicate: PredicateSpec,
     cross: bool,
-    memory: Any,
-    policy: Any,
+    memory: Memory,
+    policy: PolicySpec | None,
     allocation: str,
     stats: str,
-    objective: Any,
+    objective: ObjectiveSpec,
     condition: str | None,
     shards: int | None,
     archive: str | None,
-    min_recall: Any,
+    min_recall: float | tuple[float, str] | None,
     max_output_per_batch: int | None,
     ghosts: int,
-    ahead: Any,
-    overhead: Any,
+    ahead: str | tuple[str, str] | None,
+    overhead: str | None,
     how: str,
     name: str,
     trust: bool = False,

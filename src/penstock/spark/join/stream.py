@@ -48,11 +48,11 @@ def stream(
     df: DataFrame,
     *,
     time: str,
-    window: Any = NOT_GIVEN,
+    window: str | None = NOT_GIVEN,
     rows_per_key: int | None = None,
     key: str | Sequence[str] | None = None,
     importance: str | Column | None = None,
-    lateness: Any = "0 seconds",
+    lateness: str = "0 seconds",
     order: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Stream:

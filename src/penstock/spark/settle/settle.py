@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.core.errors import PenstockError
+from penstock.core.value import ObjectiveSpec
 from penstock.ledger.choice import check_target, choose
 from penstock.ledger.ledger import Pages, find
 from penstock.ledger.marks import Folder, Mark, query_of, stretches
@@ -40,7 +40,7 @@ def settle(
     to: Folder | None = None,
     since: int | None = None,
     through: int | None = None,
-    objective: Any = None,
+    objective: ObjectiveSpec = None,
     trust: bool = False,
     spark: SparkSession | None = None,
 ) -> DataFrame:
@@ -65,7 +65,7 @@ def debt(
     query: str | None = None,
     since: int | None = None,
     through: int | None = None,
-    objective: Any = None,
+    objective: ObjectiveSpec = None,
     trust: bool = False,
     spark: SparkSession | None = None,
 ) -> int:
@@ -96,7 +96,7 @@ def settlement(
     to: Folder | None = None,
     since: int | None = None,
     through: int | None = None,
-    objective: Any = None,
+    objective: ObjectiveSpec = None,
     trust: bool = False,
     spark: SparkSession | None = None,
     *,
