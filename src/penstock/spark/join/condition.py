@@ -138,6 +138,8 @@ def _folded(node: Java) -> Java:
 
 def _is_now(node: Java) -> bool:
     """Whether a text such as 'now' is made a time."""
+    if _kind(node) in ("ParseToTimestamp", "ParseToDate"):
+        return any(_is_moment(child) for child in _sequence(node.children()))
     return _kind(node) == "Cast" and str(node.dataType().typeName()).startswith(("date", "timestamp")) and _is_moment(node.child())
 
 
