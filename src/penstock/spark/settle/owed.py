@@ -114,7 +114,7 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
 
 
 def _identity(plan: LedgerPlan) -> list[str]:
-    """What tells copies of rows apart. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
+    """What distinguishes copies of rows. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
     return [ROW] if plan.links == NO_LINKS else [SHARD, ROW]
 
 
