@@ -1,6 +1,6 @@
 """How good the ways to find a join order are: random streams, each way's cost beside that of the best order.
 
-Run: python benchmarks/orders.py [joins of four streams] [joins of six]      (500 and 150 unless told)
+Run: python benchmarks/orders.py [joins of four streams] [joins of six]      (500 and 150 by default)
 """
 
 from __future__ import annotations

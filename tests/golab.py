@@ -1,6 +1,7 @@
 """Golab's algorithms in plain Python, loop by loop as they are printed, and the definition of a join over links: slow twins.
 
-Nothing here knows how penstock stores windows or compiles loops. Windows and intervals of evaluation are half-open (readings 24, 25).
+Nothing here knows how penstock stores windows or compiles loops. Windows and intervals of evaluation are half-open
+(docs/readings.md, 24 and 25).
 """
 
 from __future__ import annotations

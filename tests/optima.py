@@ -80,8 +80,9 @@ def das_graph(
 ) -> int | None:  # fmt: skip
     """OPT-offline (Das 4.1): one tuple per stream and tick; worth(i, j) of the pair (r[i], s[j]). None where no flow is possible.
 
-    Node (x, i, j): the tuple that arrived at i in stream x is in memory at j. Memory is even, and at most 2 (w - 1) (readings 9). With
-    `grows`, two more slots are there from that tick on, by a source of their own as Das 6.1.1 has it (which is not exact, readings 10).
+    Node (x, i, j): the tuple that arrived at i in stream x is in memory at j. Memory is even, and at most 2 (w - 1) (docs/readings.md, 9).
+    With `grows`, two more slots are there from that tick on, by a source of their own as Das 6.1.1 has it (which is not exact,
+    docs/readings.md, 10).
 
     >>> das_graph([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], 3, 2, fixed=True), das_graph([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], 3, 2, fixed=False)
     (5, 6)

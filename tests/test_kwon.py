@@ -71,7 +71,7 @@ def test_case_1_of_figure_4(stepwise):
         assert run.sheds.tolist() == [victim]
 
 
-# Case 2 needs a history (readings 34): two packets on the way 1 2 3, two on the way 3 2 1, two that go from 2 to 1 and no further.
+# Case 2 needs a history (docs/readings.md, 34): two packets on the way 1 2 3, two on the way 3 2 1, two that go from 2 to 1 and no further.
 HISTORY = "1a 2a 3a 1b 2b 3b 3c 2c 1c 3d 2d 1d 2e 1e 2f 1f"
 
 

@@ -33,7 +33,7 @@ def short(order: tuple[str, ...]) -> str:
     ("table", "first", "augmented", "optimum"),
     [
         (TABLE_5, ["1234", "2134"], "1234", "1234"),
-        (TABLE_6, ["2341", "3241"], "2134", "2134"),  # readings, 28
+        (TABLE_6, ["2341", "3241"], "2134", "2134"),  # docs/readings.md, 28
         (TABLE_7, ["3412", "4312"], "3142", "3142"),
     ],
 )

@@ -38,7 +38,7 @@ Row = tuple[int, int, int, int, float]  # number, stream, time, key (-1: none), 
 
 
 def exact(rows: Sequence[Row], windows: Sequence[str | int], predicate: str) -> list[tuple[Row, ...]]:
-    """The exact result by its definition (design 1), which does not ask in which order rows came."""
+    """The exact result by its definition (docs/readings.md, the exact result), which does not ask in which order rows came."""
     ends = {row[0]: int(Window.parse(windows[row[1]]).expiries(np.array([row[2]]))[0]) for row in rows}
     sides = [[row for row in rows if row[1] == stream and row[3] >= 0] for stream in range(len(windows))]
     found = []

@@ -36,10 +36,10 @@ def spark(
     heap: Annotated[bool, typer.Option(help="Also Spark's own join on its heap store.")] = True,
     doubling: Annotated[bool, typer.Option("--doubling", help="Also double window, rows and shards, one at a time.")] = False,
     peer: Annotated[list[str] | None, typer.Option(metavar="flink|pathway", help="Also this engine; see benchmarks/peers/.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small run of about a minute; its figures say little.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small run of about a minute; its figures are rough.")] = False,
     form: FormatOption = "table",
 ) -> None:
-    """Time Penstock on Spark beside Spark's own join and a bare pass-through: same rows, same window, one run.
+    """Time Penstock on Spark, Spark's own join and a bare pass-through: same rows, same window, one run.
 
     Before the clock runs, the joined rows are compared: with ample memory Penstock must give the rows of Spark's own join.
     """

@@ -59,7 +59,7 @@ def read_input(
 
 
 def _named(paths: Sequence[Path], names: Sequence[str] | None) -> dict[str, Path]:
-    """The streams: called as they are told, else as their files."""
+    """The streams: by the names given, else by those of their files."""
     if names is not None and len(names) != len(paths):
         raise PenstockError(f"--streams must name each of the {len(paths)} files, got {', '.join(names)}")
     called = list(names or (path.resolve().name.removesuffix(path.suffix) for path in paths))

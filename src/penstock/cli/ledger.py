@@ -1,4 +1,4 @@
-"""`penstock ledger`: check an archive, delete what is settled, go back behind what a checkpoint does not know."""
+"""`penstock ledger`: check an archive, delete what is settled, discard what is newer than a checkpoint."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     archive: _Archive,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="The query's checkpoint: it says which batches count.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="The query's checkpoint: it shows which batches count.")] = None,
     name: _Name = None,
     query: _Query = None,
     form: FormatOption = "table",
 ) -> None:
-    """Check every page of a ledger: from when to when it is good, and what is wrong. The status is 1 where something is."""
+    """Check every page of a ledger: which batches are intact, and what is wrong. The exit status is 1 if anything is wrong."""
     as_json = wants_json(form)
     from penstock.ledger.ledger import find
     from penstock.ledger.marks import query_of
@@ -69,7 +69,7 @@ def verify(
 def prune(
     archive: _Archive,
     before: Annotated[
-        str | None, typer.Option(metavar="BATCH", help="Delete the batches before this one; default: all that can go.", show_default=False)
+        str | None, typer.Option(metavar="BATCH", help="Delete the batches before this one; default: all that may go.", show_default=False)
     ] = None,
     name: _Name = None,
     query: _Query = None,
@@ -85,13 +85,13 @@ def prune(
 def rewind(
     archive: _Archive,
     to: Annotated[
-        str, typer.Option(metavar="BATCH", help="The last batch to keep: that of the checkpoint to go on with.", show_default=False)
+        str, typer.Option(metavar="BATCH", help="The last batch to keep: that of the checkpoint to continue with.", show_default=False)
     ],
     name: _Name = None,
     query: _Query = None,
     form: FormatOption = "table",
 ) -> None:
-    """Discard what a ledger has of later batches, so that an older checkpoint may go on, and record what. A run of before then fails."""
+    """Discard later batches of a ledger, so that an older checkpoint may continue, and record them. The run that wrote them fails."""
     from penstock.ledger.pruning import rewind as remove
 
     batch = integer(to, "--to", least=-1)

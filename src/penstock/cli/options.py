@@ -111,7 +111,7 @@ Memory = Annotated[
     _option(
         _SHED,
         "SIZE",
-        "What may be held: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start).",
+        "What it may hold: 100 rows; by stream R=100,S=50; 512MB; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start).",
         default=False,
     ),
 ]
@@ -120,7 +120,7 @@ Memories = Annotated[
     _option(
         _SHED,
         "SIZE",
-        "What may be held: 100 rows; 512MB; by stream R=100,S=50; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start). "
+        "What it may hold: 100 rows; 512MB; by stream R=100,S=50; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start). "
         "Several, for a table and a curve: 100,1000,10000; may be given several times.",
         default=False,
     ),
@@ -150,12 +150,12 @@ BatchLength = Annotated[
     _option(
         _SHED,
         "LENGTH",
-        "For --shards: the time that a micro-batch has, after which shards hear of each other's clocks: ticks, or '1 minute'.",
+        "For --shards: the time that a micro-batch has, after which shards learn each other's clocks: ticks, or '1 minute'.",
         "--batch",
         default="all rows are one",
     ),
 ]
-Seed = Annotated[str, _option(_SHED, "N", "For policies that draw.")]
+Seed = Annotated[str, _option(_SHED, "N", "For policies that draw at random.")]
 Alpha = Annotated[str | None, _option(_SHED, "X", "dgl: gains are divided by it: ticks, or '10 minutes'.", default="the window")]
 Beta = Annotated[str | None, _option(_SHED, "X", "dgl: the loss of an idle instant.", default="mean importance / window")]
 Weights = Annotated[str, _option(_SHED, "A,B,C", "additive: weights of importance, matches and time.")]
@@ -164,13 +164,13 @@ HalfLife = Annotated[
 ]
 Switches = Annotated[
     list[str] | None,
-    _option(_SHED, "NAME=VALUE", "Another reading of the papers; may be given several times.", "--set"),
+    _option(_SHED, "NAME=VALUE", "Another reading of the papers (docs/readings.md, switches); may be given several times.", "--set"),
 ]
 
 # The optimum.
 Method = Annotated[str, _option(_BEST, "NAME", "How it is found: auto, class, chain or states.")]
 Least = Annotated[bool, _option(_BEST, "", "The least value instead, of all schedules that keep memory full (states only).", "--least")]
-Limit = Annotated[str, _option(_BEST, "SIZE", "What the method may take of this machine's memory; what needs more is refused.")]
+Limit = Annotated[str, _option(_BEST, "SIZE", "How much memory of this machine the method may use; what needs more is refused.")]
 Verify = Annotated[bool, _option(_BEST, "", "Check the answer by its dual prices, independently of how it was found.", "--verify")]
 Curve = Annotated[bool, _option(_BEST, "", "The optimum for many sizes of memory, up to --memory.", "--curve")]
 Sizes = Annotated[str | None, _option(_BEST, "SIZES", "For --curve: 100,200,400.", default="all sizes; ten, where each is solved alone")]

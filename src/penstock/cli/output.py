@@ -32,7 +32,7 @@ FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", hel
 
 
 class Stopped(Exception):  # noqa: N818
-    """The user has stopped a run in good order, and has been told."""
+    """The user has stopped a run, it ended in order, and a message was printed."""
 
 
 def wants_json(form: str) -> bool:
@@ -51,7 +51,7 @@ def complain(message: str, *, status: int = 2) -> int:
 
 
 def note(message: str) -> None:
-    """Say something that is no error."""
+    """Print a message that is no error."""
     print(f"note: {message}", file=sys.stderr)
 
 

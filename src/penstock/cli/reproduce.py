@@ -1,4 +1,4 @@
-"""`penstock reproduce`: the papers' questions, asked again; `arrival-orders` is when to use `ep`."""
+"""`penstock reproduce`: experiments of the papers, repeated; `arrival-orders` is when to use `ep`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLE = "Example: penstock reproduce arrival-orders --seeds 3 --ticks 4000 --
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
-    group = typer.Typer(help="Ask the papers' questions again, on data made for them.", invoke_without_command=True)
+    group = typer.Typer(help="Repeat experiments of the papers, on generated data.", invoke_without_command=True)
     group.command("arrival-orders", epilog=_EXAMPLE)(arrival_orders)
     group.callback()(_reproduce)
     app.add_typer(group, name="reproduce")
@@ -82,6 +82,6 @@ def _print(points: Sequence[OrdersPoint], policies: Sequence[str]) -> None:
 
 
 def _reproduce(context: typer.Context) -> None:
-    """Ask the papers' questions again, on data made for them."""
+    """Repeat experiments of the papers, on generated data."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

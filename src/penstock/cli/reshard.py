@@ -18,10 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def reshard(
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a query that is stopped.", show_default=False)],
-    shards: Annotated[str, typer.Option(metavar="N", help="How many shards the query shall have.", show_default=False)],
+    shards: Annotated[str, typer.Option(metavar="N", help="The new number of shards.", show_default=False)],
     form: FormatOption = "table",
 ) -> None:
-    """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept beside it."""
+    """Rewrite the state of a stopped query for another number of shards. The old checkpoint is kept next to it."""
     as_json = wants_json(form)
     from penstock.shard.division import shard_count
 

@@ -130,7 +130,7 @@ def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = Fa
 
 
 class _Interrupt:
-    """The first Ctrl-C is a wish, which may be granted between two batches; the second is an interrupt as ever."""
+    """The first Ctrl-C asks the query to stop between two batches; the second interrupts it."""
 
     came = False
 

@@ -21,7 +21,7 @@ def settle(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="The query's checkpoint: its commit log says which batches count. Without it, all but the newest."
+            metavar="DIR", help="The query's checkpoint: its commit log shows which batches count. Without it, all but the newest."
         ),
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="DIR", help="Where to write what is owed, as Parquet, exactly once.")] = None,
@@ -29,7 +29,7 @@ def settle(
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The join's name, where the archive has ledgers of several.")] = None,
     query: Annotated[str | None, typer.Option(metavar="ID", help="The query's id, where the archive has ledgers of several.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="The archive may bring code to run: a function of release 0.1.0, any SQL in its condition.")
+        bool, typer.Option("--trust", help="The archive may contain code to run: a function of release 0.1.0, any SQL in its condition.")
     ] = False,
     form: FormatOption = "table",
 ) -> None:

@@ -1,4 +1,4 @@
-"""`penstock simulate`: play archived streams under one or several policies and memories, and say what came out."""
+"""`penstock simulate`: play archived streams under one or several policies and memories, and report what came out."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _frames(called: dict[str, Path], options: dict[str, Any], out: Path | None) 
 
 
 def _windows(called: dict[str, Path], options: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    """Truncate relations window by window, and say what came out of each."""
+    """Truncate relations window by window, and print what came out of each."""
 
     def work(frames: dict[str, Any]) -> list[Any]:
         from penstock.spark.static.windowed import truncate_windows

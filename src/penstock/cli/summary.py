@@ -1,4 +1,4 @@
-"""What a pipeline says when it ends: what this run did, what the query has made, shed and lost in its life, and how to get that back."""
+"""What a pipeline prints when it ends: what this run did, what the query has made, shed and lost in its life, and how to get that back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory budget: how many tuples (or bytes) may stay at the end of an instant, in which pools, from when on (design 2)."""
+"""The memory budget: how many tuples (or bytes) may stay after an instant, in which pools, from when on (docs/readings.md, memory)."""
 
 from __future__ import annotations
 

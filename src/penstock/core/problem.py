@@ -29,7 +29,7 @@ SWITCHES = {
     "ep-drops": ("oldest", "newest"),
     "kwon-ties": ("oldest", "random"),
 }
-"""The ambiguities of the papers that can be read either way (readings.md); the first reading is the default."""
+"""The ambiguities of the papers that can be read either way (docs/readings.md, switches); the first reading is the default."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Problem:
                 raise PenstockError(f"policy {policy!r} needs a window that tuples leave, stream {name} has {window.kind!r}")
 
     def require_stream_windows(self) -> None:
-        """Refuse windows that hang on the keys that come: the optimum does not know them."""
+        """Refuse windows that depend on the keys that come: the optimum does not know them."""
         if self.counts_keys:
             raise PenstockError("the optimum needs windows of time or of the rows of a whole stream, got rows_per_key")
 

@@ -86,7 +86,7 @@ def compare(
       at 0. A subset is at (missing results) + (distance from each of them to the nearest result that is there). If just
       one of the two is empty no edges can do it, and `mac` is infinite.
 
-    At most `work_limit` distances are computed, one per pair of distinct results: 2,000 by 2,000 unless told.
+    At most `work_limit` distances are computed, one per pair of distinct results: 2,000 by 2,000 by default.
 
     >>> compare(["ab", "ab", "cd"], ["ab", "ce"]).jaccard
     0.25

@@ -1,4 +1,4 @@
-"""A trace: archived streams as columns, in arrival order (design, section 6)."""
+"""A trace: archived streams as columns, in arrival order (docs/readings.md, traces)."""
 
 from __future__ import annotations
 

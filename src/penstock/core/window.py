@@ -4,7 +4,7 @@
     R         a   .   b   .   .
     S         .   .   a   .   b      window 3: (a,a) at 2; (b,b) at 4
 
-A sliding window of length w holds, at time t, the tuples u with t - w < u.time <= t (Das 2.1, in its text's reading); so u is
+A sliding window of length w holds, at time t, the tuples u with t - w < u.time <= t (Das 2.1; docs/readings.md, 1); so u is
 outside from u.time + w on. Every other kind of window is another rule for that one number (docs/decisions/0001).
 """
 
@@ -103,7 +103,7 @@ class Window:
         return lengths[np.maximum(np.searchsorted(starts, time, side="right") - 1, 0)]
 
     def _instantly(self, time: Ints) -> Ints:
-        """Readings 11, second reading: outside at the first tick t > time with t - w(t) >= time."""
+        """The other reading of docs/readings.md, 11: outside at the first tick t > time with t - w(t) >= time."""
         expiry = np.full(len(time), NEVER, dtype=np.int64)
         for number in reversed(range(len(self.schedule))):
             start, length = self.schedule[number]

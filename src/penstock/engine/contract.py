@@ -153,7 +153,7 @@ class Keep:
 
 
 def read_keep(keep: Any) -> Keep:
-    """What is asked for; nothing, unless told.
+    """What is asked for; by default nothing.
 
     >>> read_keep(None).outputs, read_keep(Keep(outputs=True)).outputs
     (False, True)

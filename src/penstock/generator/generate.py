@@ -55,7 +55,7 @@ def generate(
 
     * `keys`, `skew`: keys are 0 to keys - 1, and the r-th most frequent key of a stream has a probability in proportion
       to r ** -skew; 0 is uniform. Skew and `rate` are one number, or one for each stream.
-    * `ranks`: which keys are frequent. `uncorrelated`: drawn anew for each stream; `correlated`: the same ones in all
+    * `ranks`: which keys are frequent. `uncorrelated`: drawn again for each stream; `correlated`: the same ones in all
       streams; `anti-correlated`: the reverse in every second stream, so that frequent meets rare.
     * `rate`: tuples per tick. A whole number is met exactly in every tick, any other is the mean of a Poisson draw.
     * `burst`, "period:length:factor": the rate is multiplied in the last ticks of every period, in all streams. If that

@@ -118,7 +118,7 @@ def heads_before(pages: Pages, there: Collection[Attempt]) -> list[Attempt]:
         return []
     end = max(one.batch for one in named)
     return _named(pages, known.values(), end, there) or refuse(
-        [f"which attempts at batch {end} count cannot be told, since some are missing, damaged or doubled; pass the checkpoint"]
+        [f"which attempts at batch {end} count cannot be determined, since some are missing, damaged or doubled; pass the checkpoint"]
     )
 
 
@@ -136,7 +136,7 @@ def _named(pages: Pages, following: Collection[Manifest], batch: int, there: Col
 
 
 def heads_of_run(pages: Pages, there: Collection[Attempt]) -> list[Attempt]:
-    """The last attempts of a run over DataFrames that do not stream: its manifests say so themselves."""
+    """The last attempts of a run over DataFrames that do not stream: its manifests record it."""
     known, wrong = manifests(pages, there)
     last = [one for one in known.values() if one.last]
     if wrong or not _whole(last):

@@ -97,7 +97,7 @@ def _check_front(store: Store, folder: str, batch: int, settled: int, after: Seq
         epoch, again = max(rivals)
         raise PenstockError(
             f"batch {again} of the ledger {where}, which this checkpoint has committed, has been played again by run {epoch}, from a copy "
-            "of the checkpoint or an old one: two queries cannot share a ledger. Go on with that one, or begin anew with a new checkpoint"
+            "of the checkpoint or an old one: two queries cannot share a ledger. Continue with that one, or use a new checkpoint"
         )
     lacking = [one.stem for one in after if f"{one.stem}.json" not in set(names)]
     if lacking:

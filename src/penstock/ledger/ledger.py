@@ -37,7 +37,7 @@ BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
     "_batch", "_shard", "_stream", "_row", "_arrived", "_left", "_time", "_key", "_importance",
 )  # fmt: skip
 GONE = -1
-"""The stream of rows that tell of departures."""
+"""The stream of rows that record departures."""
 ASIDE = -2
 """The stream of rows of the first stream that wait because they are ahead; -3 of the second, and so on."""
 NO_LINKS = "null"

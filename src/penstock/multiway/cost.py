@@ -21,10 +21,11 @@ holds more when it is visited, on average:
 So combinations of the loops outside number held · held · selectivity; from the loop of the new tuples on, only what a new tuple may meet
 goes on. Streams without new tuples are skipped: 1 - exp(-rate · tau) of the executions are left.
 
-Differs from the paper. The lazy formulas are in its extended version alone; these are derived (readings, 29) and count what the algorithms
-do. Golab's Figure 3(b) cannot come from that: it needs formulas in which expired tuples match as well. `counted="golab"` has these: every
-window has its average size, rate · (window + e / 2), for visits and for matches. `counted="compared"` counts only tuples that pass the
-check of timestamps (docs/decisions/0009). More buckets than there are values on either side of a comparison save nothing.
+Differs from the paper. The lazy formulas are in its extended version alone; these are derived (docs/readings.md, 29) and count what the
+algorithms do. Golab's Figure 3(b) cannot come from that: it needs formulas in which expired tuples match as well. `counted="golab"` has
+these: every window has its average size, rate · (window + e / 2), for visits and for matches. `counted="compared"` counts only
+tuples that pass the check of timestamps (docs/decisions/0009). More buckets than there are values on either side of a comparison save
+nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When to order anew while a join runs: when what is observed has drifted from what the plan was made for (Golab 5.4, "fluctuating rates").
+"""When to reorder a running join: when what is observed has drifted from what the plan was made for (Golab 5.4, "fluctuating rates").
 
 Differs from the paper: selectivities are watched as well as rates, and an order that is still good enough is kept, so that noise does not
 make a join change back and forth.

@@ -8,8 +8,8 @@ tuple of each list that it is in.
 
 Differs from the paper: both kinds of windows come down to one number per tuple. A tuple of a time-based window leaves at the
 first instant that reaches its expiry, one of a window of C rows at the instant of its C-th follower, which is COMPUTECOUNTJOIN's
-condition tmp.cnt - C < u.cnt (readings 14, 24 and 26). Rows are taken in order of time, so that arrival numbers decide who is
-newer (readings 25).
+condition tmp.cnt - C < u.cnt (docs/readings.md, 14, 24 and 26). Rows are taken in order of time, so that arrival numbers decide
+who is newer (docs/readings.md, 25).
 """
 
 from __future__ import annotations

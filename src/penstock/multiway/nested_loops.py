@@ -9,7 +9,7 @@ included, but not the newer one at which a loop stops. *Timely*: those that pass
 counts the same (`counted="visited"` and `"compared"`).
 
 Differs from the paper: loops are positions in an array, not code, so that n is free; each loop checks every link to what is
-bound, so that predicates may differ from pair to pair (readings 27).
+bound, so that predicates may differ from pair to pair (docs/readings.md, 27).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MOST_BUCKETS = 10_000_000  # of a window: 300 MB
 
 @dataclass(frozen=True)
 class Strategy:
-    """An algorithm: whether new tuples go outermost, and whether it evaluates every tau (None: as told)."""
+    """An algorithm: whether new tuples go outermost, and whether it evaluates every tau (None: either, as `tau` says)."""
 
     new_first: bool
     lazy: bool | None

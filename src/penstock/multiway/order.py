@@ -34,7 +34,7 @@ def order_joins(
 ) -> JoinPlan:
     """The cheapest order of the nested loops that join streams, by comparisons per tick.
 
-    `streams` are `WindowStats`, or numbers by name. `on` is a column or a join graph such as "R.a = S.a, S.b < T.b"; unless told, all
+    `streams` are `WindowStats`, or numbers by name. `on` is a column or a join graph such as "R.a = S.a, S.b < T.b"; by default all
     streams join on one key. The order is one for all streams; with `per_stream`, or by the strategy `general`, each arriving stream has
     its own. `buckets` (in all) or `memory` (a size) are split over the windows as indexes first; of each stream only `columns`
     ("R.price") and what the join looks at are carried.

@@ -1,7 +1,8 @@
-"""The predicate of a join as checks over columns of numbers, for compiled loops (readings 27: a predicate per pair of streams).
+"""The predicate of a join as checks over columns of numbers, for compiled loops.
 
 Columns that must be equal, pair by pair, form a *class*: R.a = S.a and S.a = T.b make {R.a, S.a, T.b} one class, in which equal
-values have equal codes; so any two of its streams can be joined directly. All other links compare values pair by pair.
+values have equal codes; so any two of its streams can be joined directly. All other links compare values pair by pair
+(docs/readings.md, 27: a predicate per pair of streams).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class WindowStats:
     buckets: int = 1
     """Of its hash index; 1 is no index, and the window is scanned."""
     index: str | None = None
-    """The column that is hashed; unless told, each that an equality looks at, in an index of its own."""
+    """The column that is hashed; by default each that an equality looks at, in an index of its own."""
     predicate_cost: float = 1.0
     """What it costs to look at one tuple of this window, in comparisons."""
     volatility: float = 0.0

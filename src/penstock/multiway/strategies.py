@@ -10,7 +10,7 @@
 
 All give the same result. Each scans windows (`access="nested"`), hash buckets, or some of both (the hybrid join of Golab 3.5).
 
-Differs from the paper: re-evaluations take the half-open interval of tau ticks since the last one (readings 25).
+Differs from the paper: re-evaluations take the half-open interval of tau ticks since the last one (docs/readings.md, 25).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run_strategy(
 ) -> StrategyRun:
     """Join the streams of a trace by one of Golab's algorithms and count its steps.
 
-    `order` is one order of all streams, or one per stream, and the cheapest by `order_joins` unless told; with `reorder=0.2` it
+    `order` is one order of all streams, or one per stream, by default the cheapest by `order_joins`; with `reorder=0.2` it
     changes on the way, when rates or selectivities have moved by more than that share. `access` is "nested", "hash" (a bucket
     per value), a number of buckets, or one number per hashed stream; `expire` is "eager", "lazy" (every tau) or a number of ticks.
 

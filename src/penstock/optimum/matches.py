@@ -1,4 +1,7 @@
-"""Matches: every pair of tuples of two streams that would be joined if the earlier one were still in memory (design, section 1)."""
+"""Matches: every pair of tuples of two streams that would be joined if the earlier one were still in memory.
+
+These are the pairs of the exact result (docs/readings.md, the exact result).
+"""
 
 from __future__ import annotations
 

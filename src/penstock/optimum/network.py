@@ -1,4 +1,4 @@
-"""The network of the optimum written out, arc by arc, for any solver of minimum-cost flows (design, section 4).
+"""The network of the optimum written out, arc by arc, for any solver of minimum-cost flows (docs/readings.md, the optimum).
 
     timeline    0 ---> 1 ---> 2 ---> 3      free slots, any number, at no cost
                 |             ^      ^

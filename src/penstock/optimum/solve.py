@@ -4,9 +4,9 @@
 every predicate and value function. Both go through the same solver. Pools of memory (fixed allocation, memory by stream) are solved one
 after the other.
 
-Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows; here free slots wait on the
-timeline), any number of tuples may arrive at a time, and values may be negative: a tuple that is held joins whatever matches, so a bad
-match may end its stay.
+Differs from the paper: memory and windows may change in any way (Das 6.1.1 is not exact where memory grows, docs/readings.md, 10; here
+free slots wait on the timeline), any number of tuples may arrive at a time, and values may be negative: a tuple that is held joins
+whatever matches, so a bad match may end its stay.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def total_worth(stays: Stays, flow: Flow) -> int:
 
 
 def network_size(pools: list[Stays]) -> tuple[int, int]:
-    """Nodes and arcs of the network that network.py writes out: a timeline, the ends, and how they hang together."""
+    """Nodes and arcs of the network that network.py writes out: a timeline, the ends, and how they are connected."""
     nodes = sum(len(pool.memory) + 1 + len(pool.end) for pool in pools)
     arcs = sum(len(pool.memory) + len(pool.row) + 2 * len(pool.end) for pool in pools)
     return nodes, arcs

@@ -1,4 +1,4 @@
-"""Stays: all that the optimum may choose, as one list of possible *ends* per tuple (Das 4.1; design, section 4).
+"""Stays: all that the optimum may choose, as one list of possible *ends* per tuple (Das 4.1; docs/readings.md, the optimum).
 
 A tuple that is stored leaves right after one of its matches; to hold it longer costs memory and brings nothing. So its choice is one of
 its ends, or not to be stored; it takes one slot of every gap from its arrival to its end, and is worth the sum of its matches up to

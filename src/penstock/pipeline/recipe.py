@@ -350,7 +350,7 @@ def _cores(master: str | None) -> int | None:
 
 
 def _check_condition(recipe: Recipe) -> None:
-    """What the words of a condition tell: whether it may give something else when it is evaluated again."""
+    """Whether a condition, by its words, may give another result when it is evaluated again."""
     keys = [*(recipe.join["on"] or ()), *(name for stream in recipe.streams.values() for name in stream["key"] or ())]
     condition = recipe.join["condition"]
     trouble = None if condition is None else unsteady(condition, keys, archived=recipe.join["archive"] is not None)

@@ -1,4 +1,7 @@
-"""`opt`: who leaves next by schedule leaves first. The optimum as an ordinary player: the future is a precomputed column (design 4)."""
+"""`opt`: who leaves next by schedule leaves first (docs/readings.md, the optimum).
+
+The optimum is an ordinary player: the future is a precomputed column.
+"""
 
 from __future__ import annotations
 

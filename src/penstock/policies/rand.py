@@ -1,4 +1,4 @@
-"""`rand`: a victim drawn uniformly from all candidates, the newcomer included (Das 5.2; readings 7)."""
+"""`rand`: a victim drawn uniformly from all candidates, the newcomer included (Das 5.2; docs/readings.md, 7)."""
 
 from __future__ import annotations
 

@@ -203,9 +203,9 @@ class Shard:
         self.trimmed = self.trimmed[:0]
 
     def _in_order(self, tables: Sequence[pa.Table | None]) -> tuple[Sequence[pa.Table | None], int]:
-        """Without the rows that come too late for windows that count rows, which hang on the order of arrival; and how many these are.
+        """Without the rows that come too late for windows that count rows, which depend on the order of arrival; and how many these are.
 
-        The clocks of all shards say what is late, so that it does not hang on the number of shards.
+        The clocks of all shards decide what is late, so that it does not depend on the number of shards.
         """
         if not any(window.kind in COUNTING for window in self.problem.windows):
             return tables, 0

@@ -52,7 +52,7 @@ _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights",
 _OWN = ("ghosts", "overhead", "ahead")
 """What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
-"""What older states do not tell of."""
+"""What older states do not have."""
 
 
 class Cells(Protocol):
@@ -306,7 +306,7 @@ def _snapshot(shard: Shard) -> bytes:
     state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
     state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
     book = shard.book
-    state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch tells of them
+    state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch reports them
     return zipped(state | {"names": packed_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
 
 

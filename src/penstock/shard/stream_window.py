@@ -1,4 +1,4 @@
-"""The window of a stream on Spark: a duration, for ever, or a number of rows; and what goes with the last. Needs no PySpark."""
+"""The window of a stream on Spark: a duration, without end, or a number of rows; and what belongs to the last. Needs no PySpark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
             raise PenstockError(f"rows_per_key must be a whole number >= 1, got {rows_per_key!r}")
         return f"rows_per_key:{rows_per_key}"
     if window is NOT_GIVEN:
-        raise PenstockError(f'{argument} must be a duration such as "10 minutes", "rows:100", or "none" for ever, got nothing')
+        raise PenstockError(f'{argument} must be a duration such as "10 minutes", "rows:100", or "none" for no end, got nothing')
     if window is None or window == "none":
         return "none"
     if isinstance(window, str) and window.partition(":")[0] in COUNTING:
@@ -35,10 +35,10 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
 
 
 def check_lateness(window: int | str, lateness: int, argument: str = "lateness") -> None:
-    """Refuse a promise that rows may come late to a window that hangs on their order."""
+    """Refuse a lateness for a window that depends on the order of rows."""
     if lateness and isinstance(window, str) and window != "none":
         told = f"{lateness / 1e6:g} s with {window!r}"
-        raise PenstockError(f"{argument} must be 0 where a window counts rows, whose order it hangs on, got {told}")
+        raise PenstockError(f"{argument} must be 0 where a window counts rows, since it depends on their order, got {told}")
 
 
 def check_shards(windows: Mapping[str, int | str], shards: int | None) -> bool:

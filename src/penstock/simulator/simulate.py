@@ -31,7 +31,7 @@ from penstock.simulator.sharded import play_shards
 from penstock.statistics.table import open_statistics
 
 _NOT_EXACT = {"trace", "memory", "policy", "ahead", "shards", "batch"}
-"""What an exact join is not told."""
+"""Options that an exact join does not take."""
 _BATCH = 'a positive number of ticks or a duration such as "1 minute"'
 
 
@@ -68,15 +68,15 @@ def simulate(
 
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
     the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",
-    where the trace says what a tick is; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
+    where the length of a tick is known; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
 
     `ahead` (a number of ticks or a duration; off by default) keeps a row that is further ahead than others support from moving the clock:
     it is put aside until they do, or with `(limit, "drop")` dropped, and counted as `n_ahead`.
 
     `stats="decayed"` knows what has arrived so far, as on Spark; `"whole"`, of the papers' experiments, knows the whole trace, and promises
-    more than any query can keep. `shards` plays what `ps.join` with so many shards does: each has an engine with its part of the memory
-    (`penstock.simulator.sharded`), and `clock` is "streams" there, else "global". Shards hear of each other's clocks after each `batch`, a
-    length of time as a window is one; by default all rows are one batch.
+    more than a query can keep. `shards` plays what `ps.join` with so many shards does: each has an engine with its part of the memory
+    (`penstock.simulator.sharded`), and `clock` is "streams" there, else "global". Shards learn each other's clocks after each `batch`, a
+    length of time; by default all rows are one batch.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -155,7 +155,7 @@ def exact(trace: Trace, *, window: Any, strategy: str | None = None, **options: 
 
 
 def _check_options(strategy: str | None, options: Mapping[str, Any]) -> None:
-    """An exact join sheds nothing, so it takes neither memory nor policy; and tau, order and access only where a strategy goes by them."""
+    """An exact join sheds nothing, so it takes neither memory nor policy; and tau, order and access only with a strategy that uses them."""
     taken = signature(simulate if strategy is None else run_strategy).parameters.keys() - _NOT_EXACT
     for name, value in options.items():
         if name not in taken:

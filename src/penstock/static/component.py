@@ -4,7 +4,7 @@ Das calls it a Kurotowski component K(m, n). Its best p tuples are as many of ei
 a convex function of p: a further tuple gains 0, 1, 1, 2, 2, 3, 3, ... up to the smaller side, which the gain then stays at. That proves
 Lemma 2: of a sum of convex functions under one budget the maximum is at a corner, where at most one key is kept in part.
 
-*Differs from the paper*: the odd tuple may go to either side (readings, 12); here it goes to the first relation.
+*Differs from the paper*: the odd tuple may go to either side (docs/readings.md, 12); here it goes to the first relation.
 """
 
 from __future__ import annotations

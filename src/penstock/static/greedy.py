@@ -2,8 +2,8 @@
 
 Here *degree* is the number of outputs that a tuple takes part in. Ties go to the key that comes first.
 
-*Differs from the paper*: Theorem 1 claims that NDG keeps at least half of what is possible. It does not (readings, 12: ten K(1, 10) and one
-K(10, 1), keep 10 and 1: NDG keeps 1 or 0 of 10 outputs), so only its bound on what is lost is claimed.
+*Differs from the paper*: Theorem 1 claims that NDG keeps at least half of what is possible. It does not (docs/readings.md, 12: ten K(1, 10)
+and one K(10, 1), keep 10 and 1: NDG keeps 1 or 0 of 10 outputs), so only its bound on what is lost is claimed.
 """
 
 from __future__ import annotations

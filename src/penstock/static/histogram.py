@@ -97,7 +97,7 @@ def summed(relations: dict[str, Any], plan: KeepPlan, counts: Ints, budget: Allo
 
 
 def _as_mapping(one: Any) -> Any:
-    """A Series of pandas is a mapping, though it does not say so: its index has the keys."""
+    """A Series of pandas is used as a mapping, though it is not declared as one: its index has the keys."""
     return one.to_dict() if type(one).__name__ == "Series" and hasattr(one, "to_dict") else one
 
 

@@ -112,7 +112,7 @@ def _number(argument: str, value: Any) -> int:
 
 
 def make_plan(counts: Ints, budget: Allowance, method: str = "auto", say: Callable[[str], None] | None = None) -> KeepPlan:
-    """A plan for `counts` (relations by keys) within the budget. `say` is told what the exact method will take before it begins.
+    """A plan for `counts` (relations by keys) within the budget. `say` is called with what the exact method will take before it begins.
 
     >>> plan = make_plan(np.array([[2, 3], [10, 3]]), Allowance(6, None), "adg")
     >>> plan.n_output, plan.most, make_plan(np.array([[2, 3], [10, 3]]), Allowance(6, None)).n_output

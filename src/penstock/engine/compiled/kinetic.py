@@ -44,7 +44,7 @@ def _overtakes(memory: Memory, clock: int, winner: int, loser: int) -> int:
 
 @kernel
 def _shortest(memory: Memory, tree: int, clock: int, block: int, best: int) -> int:
-    """The winner of a block where floating point cannot tell; `best` is close."""
+    """The winner of a block where floating point cannot decide; `best` is close."""
     winner = class_at(memory, tree, tree, best)
     for at in range(block, block + BLOCK):
         group = class_at(memory, tree, tree, at)

@@ -240,7 +240,7 @@ def _passes_first(memory: Memory, slot: int, other: int) -> bool:
 
 @inlined
 def horizon_of(memory: Memory) -> int:
-    """The time up to which the promise of order holds (design 2, order and expiry)."""
+    """The time up to which the promise of order holds (docs/readings.md, order and expiry)."""
     if not memory.by_stream:
         return int(memory.now)
     horizon = NEVER

@@ -1,4 +1,4 @@
-"""The compiled loop: one instant after another (design 2).
+"""The compiled loop: one instant after another (docs/readings.md, instants).
 
     buffered    expire   join   score   shed
     inplace     expire          score   shed   join

@@ -202,7 +202,7 @@ def _survey(memory: Memory, which: int) -> int:
 
 @inlined
 def _is_below(memory: Memory, band: int, other: int) -> bool:
-    """`ahead` for bands, where the prices tell, or the times of two that have made nothing."""
+    """`ahead` for bands, where the prices decide, or the times of two that have made nothing."""
     p, q = bands(memory)[band].price, bands(memory)[other].price
     if p != q:
         return bool(p < q)

@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to do the job: how its query is made, what Spark is told, and in which part of the memory that all would need."""
+    """A way to do the job: how its query is made, the settings of Spark, and in which part of the memory that all would need."""
 
     build: Callable[[Mapping[str, DataFrame], Job, Contender], DataFrame]
     settings: Mapping[str, str] = field(default_factory=dict)

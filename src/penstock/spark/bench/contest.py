@@ -33,7 +33,7 @@ class Timing:
     rows: int
     outputs: int
     seconds: tuple[float, ...]  # by batch
-    cpu_seconds: float  # of Java and the Python workers, all batches that count; NaN where the system does not tell
+    cpu_seconds: float  # of Java and the Python workers, all batches that count; NaN where the system does not report it
     commit_seconds: float  # of the state, mean of a batch, summed over tasks
     state_rows: int | None
     state_bytes: int | None  # memory that the state store says it uses
@@ -140,7 +140,7 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
 
 def _forget_states(jvm: Java) -> None:
     """Unload what Spark still holds of the states of queries that have ended: the next contender would pay for it with every collection,
-    and the blocks that RocksDB has cached of them would be told as its own memory.
+    and the blocks that RocksDB has cached of them would be counted as its own memory.
     """
     state = jvm.org.apache.spark.sql.execution.streaming.state
     state.StateStore.stop()

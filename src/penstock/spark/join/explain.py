@@ -18,7 +18,7 @@ from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.stream import Stream
 from penstock.statistics.base import Source
 
-_RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is told
+_RATE, _DISTINCT = 1000.0, 1000.0  # of a stream of which nothing is given
 _HOW = {
     "key": "by the hash of its key; no row is copied",
     "cells": "by cell, four epsilon wide; a row of {first} to its own cell, a row of the others to every cell near it",
@@ -36,8 +36,8 @@ def explain(
 ) -> str:
     """How `ps.join` with these arguments would run, as text.
 
-    `rates` (rows per second) and `distinct` (values of what is compared) by stream are for the order of loops of three and more streams; a
-    thousand each unless told.
+    `rates` (rows per second) and `distinct` (values of what is compared) by stream are for the order of loops of three and more streams; by
+    default a thousand each.
     """
     usual = {name: one.default for name, one in inspect.signature(join).parameters.items() if one.default is not inspect.Parameter.empty}
     if "memory" not in arguments:
@@ -80,7 +80,7 @@ def _predicate(made: PlannedJoin) -> str:
 def _window(window: int | str) -> str:
     if isinstance(window, str):
         kind, _, rows = window.partition(":")
-        return {"none": "for ever", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
+        return {"none": "without end", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
     return in_units(window)
 
 
@@ -161,7 +161,7 @@ def _order(streams: Mapping[str, Stream], made: PlannedJoin, rates: Mapping[str,
         for (name, side), columns in zip(streams.items(), made.comparison.columns, strict=True)
     ]
     graph = Graph(tuple(streams), made.comparison.links())
-    told = "the rates given" if rates else f"{_RATE:g} rows a second each, as none were told"
+    told = "the rates given" if rates else f"{_RATE:g} rows a second each, as none were given"
     plan = order_joins(stats, on=graph, cross=True)
     how = "The engine takes the stream with the fewest candidates next, at every arrival."
     return [f"order      by {told}, in ticks of a second. {how}", *(f"  {line}" for line in plan.text().splitlines())]

@@ -81,18 +81,18 @@ def join(
     The joined row has the key columns once, then each stream's other columns as `<stream>_<column>`, then `value` when importance is used.
     Where keys are not equal, there is no key of the whole row: all columns are `<stream>_<column>`.
 
-    * `on`: the key columns. `predicate` compares them for every pair of streams: "=" unless told, "<", "<=", ">", ">=", "!=", or "eps:0.5"
-      for a distance of at most that. Or it is a list of links between columns, without `on`: ["R.a = S.a", "S.b < T.b"]; streams without
-      any link to the others are refused unless `cross`.
+    * `on`: the key columns. `predicate` compares them for every pair of streams: "=" (the default), "<", "<=", ">", ">=", "!=", or
+      "eps:0.5" for a distance of at most that. Or it is a list of links between columns, without `on`: ["R.a = S.a", "S.b < T.b"];
+      streams without any link to the others are refused unless `cross`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
       `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
-    * `policy`: a name from `penstock policies`, or an object; "prob" unless told, with importance "dimpprob".
-    * `condition`: an SQL expression over the columns of the joined row that must hold beside the equality of keys.
-    * `shards`: into how many parts the keys are divided; as many as Spark has cores unless told.
-    * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make up later for what was lost.
+    * `policy`: a name from `penstock policies`, or an object; by default "prob", with importance "dimpprob".
+    * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
+    * `shards`: into how many parts the keys are divided; by default as many as Spark has cores.
+    * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make the lost outputs later.
     * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
     * `max_output_per_batch`: 1_000_000 fails a batch in which all shards together make more outputs (before `condition`), and nothing of it
-      is committed. Outputs are handed on as they are made, so that a key that very many rows share costs time and no memory.
+      is committed. Outputs are handed on as they are made, so that a key that very many rows share costs time but no memory.
     * `ghosts`: how many shed tuples are remembered for counting what was lost; beyond that the loss is estimated.
     * `ahead`: a row that is further ahead than other rows or the batch's own timestamp support waits until they do, and is counted as
       `n_ahead`: "1 hour"; ("1 hour", "drop") drops it; None switches that off. By default 2 days, or twice the longest window and lateness

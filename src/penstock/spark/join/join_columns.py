@@ -145,7 +145,7 @@ def _check_kind(where: str, kind: T.DataType, predicate: Predicate) -> None:
 
 
 def _alike(one: T.DataType, other: T.DataType, predicate: Predicate) -> bool:
-    """Whether columns of two types can be compared; equality tells whole numbers from fractions."""
+    """Whether columns of two types can be compared; equality distinguishes whole numbers from fractions."""
     if predicate.takes_numbers:
         return isinstance(one, _WHOLE + _FRACTION) and isinstance(other, _WHOLE + _FRACTION)
     return any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in (_WHOLE, _FRACTION))

@@ -73,7 +73,7 @@ class Route:
     def places(self, stream: int, values: Sequence[Column], whole: bool, row: Sequence[Column], timed: Column) -> Column:
         """The shards of a row, as an array, or as one number where no row has copies.
 
-        `values` are what the predicate compares, `whole` says that they are all whole numbers, `row` are columns that tell rows apart,
+        `values` are what the predicate compares, `whole` says that they are all whole numbers, `row` are columns that distinguish rows,
         `timed` says whether the row has a time.
         """
         if self.shards == 1:

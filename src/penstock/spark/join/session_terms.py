@@ -20,7 +20,7 @@ def terms_of(spark: SparkSession, condition: str | None) -> dict[str, Any]:
 
 
 def session_under(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
-    """A session with the terms of the join whose ledger this is: the one that is given, or a copy of it. Older ledgers do not tell them."""
+    """A session with the terms of the join whose ledger this is: the one that is given, or a copy of it. Older ledgers do not have them."""
     if plan.condition is None or plan.zone is None or plan.ansi is None:
         return spark
     wanted, there = {ZONE: plan.zone, ANSI: plan.ansi}, terms_of(spark, plan.condition)

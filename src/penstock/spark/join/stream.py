@@ -27,7 +27,7 @@ _ZONELESS = " + ".join(
 
 
 Places = Callable[[Sequence[Column], Column], Column]
-"""From columns that tell rows apart, and whether a row has a time, to the shards of the row."""
+"""From columns that distinguish rows, and whether a row has a time, to the shards of the row."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ def stream(
 ) -> Stream:
     """A DataFrame as one side of a join.
 
-    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for ever, or
-      "rows:100" for the last 100 rows of the stream (then the join has one shard).
+    * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for no end,
+      or "rows:100" for the last 100 rows of the stream (then the join has one shard).
     * `rows_per_key`: instead of `window`, the last so many rows of the stream with the same key.
     * `key`: the columns to match, where their names differ from `on`.
     * `importance`: a column or SQL expression, > 0: what the row is worth.
-    * `lateness`: how much later than its successors a row of this stream may come.
+    * `lateness`: how far rows of this stream may be out of order.
     * `order`: a column that orders rows of equal time; without one, a hash of all kept columns does.
-    * `columns`: the columns to keep; all of them unless told.
+    * `columns`: the columns to keep; all of them by default.
     """
     if not isinstance(df, DataFrame):
         raise PenstockError(f"df must be a Spark DataFrame, got {df!r}")
@@ -210,7 +210,7 @@ def _parts(kind: T.DataType) -> Iterator[T.DataType]:
 
 
 def check_columns(argument: str, wanted: Sequence[Any], there: Sequence[str]) -> None:
-    """Each name is there, and only once; Spark does not tell upper from lower case."""
+    """Each name is there, and only once; Spark does not distinguish upper from lower case."""
     folded = [name.lower() for name in there]
     for column in wanted:
         if not isinstance(column, str):

@@ -1,4 +1,4 @@
-"""The folders that a DataFrame reads files from, as its plan tells, and those that a query writes to, once it runs."""
+"""The folders that a DataFrame reads files from, as its plan shows, and those that a query writes to, once it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.spark.session.java import Java
 
 
 def folders_of(frame: DataFrame) -> list[str]:
-    """The places that a frame of a classic session reads files from; none where Spark does not tell."""
+    """The places that a frame of a classic session reads files from; none where Spark does not show them."""
     if not hasattr(frame, "_jdf"):
         return []
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()

@@ -1,4 +1,4 @@
-"""What a join counts, and how the counts of its shards become the metrics of a query (design 6)."""
+"""What a join counts, and how the counts of its shards become the metrics of a query (docs/readings.md, metrics)."""
 
 from __future__ import annotations
 

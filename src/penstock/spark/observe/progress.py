@@ -1,4 +1,4 @@
-"""`ps.progress`: what a running join says of itself."""
+"""`ps.progress`: what a running join reports."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Progress:
 def progress(query: Any) -> Progress | None:
     """The metrics of the last batch of a streaming query; None before the first. `print` shows a table.
 
-    A batch without data, in which Spark only moves a watermark on, changes nothing in a join, and Spark does not ask it: what is held
-    and the life of the query are those of the batch before.
+    A batch without data, in which Spark only advances a watermark, does not reach the join: what is held and the totals of the query are
+    those of the batch before.
     """
     last = query.lastProgress
     if last is None:

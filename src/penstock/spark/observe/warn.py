@@ -67,7 +67,7 @@ class _Warner:
             return
         wrong = misplaced(spark, query, sorted(self.archives))
         for told in wrong:
-            logger.error("query %s: %s: begin anew with places apart", query, told)
+            logger.error("query %s: %s: start again with separate folders", query, told)
         running = spark.streams.get(query) if wrong else None
         if running is not None and is_new(spark, query) and any(joins(spark, query, name) for name in self.names):
             logger.error("query %s is stopped", query)

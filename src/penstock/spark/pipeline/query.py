@@ -86,7 +86,7 @@ def _place(path: str) -> str:
 def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
     """A folder of files, read as they appear."""
     kind, path, options = source["kind"], _place(source["path"]), source["options"]
-    # A stream must know its columns before it reads; without a schema, the files that are there tell.
+    # A stream must know its columns before it reads; without a schema, it is read from the files that are there.
     schema = source["schema"] or spark.read.format(kind).options(**options).load(path).schema
     reader = spark.readStream.format(kind).options(**options).schema(schema)
     if source["files_per_batch"]:

@@ -170,7 +170,7 @@ def _encoded(rows: StateRows, target: _Target) -> list[_Stored]:
         twice = Counter((name, group) for group, _, _, name in out).most_common(1)[0][0]
         raise PenstockError(f"transform must return each key once, got some twice, such as in {twice[0]!r} of {twice[1]!r}")
     if not out:
-        raise PenstockError("transform must return some rows, got none: to begin anew, delete the checkpoint")
+        raise PenstockError("transform must return some rows, got none: to start from nothing, delete the checkpoint")
     return out
 
 

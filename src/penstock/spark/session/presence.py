@@ -11,7 +11,7 @@ from penstock.core.errors import PenstockError
 
 LEAST = (4, 0)
 GENERATOR = (4, 2)
-"""The first version of Spark that tells a source in Python where a batch begins, and lets it say where the batch ends."""
+"""The first version of Spark that passes a source in Python where a batch begins, and lets it say where the batch ends."""
 _BESIDE = {"pandas": "pandas", "google.protobuf": "protobuf"}
 """What PySpark's stateful processors import and PySpark itself does not install, by module."""
 _REMEDY = "pip install 'penstock-spark[spark]'"

@@ -24,7 +24,7 @@ _FLAGS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _ANY_PYTHON = "python3"
-"""What Spark starts as a worker when it was not told."""
+"""What Spark starts as a worker by default."""
 
 
 def start_session(name: str, settings: Mapping[str, str] | None = None, *, master: str | None = None) -> SparkSession:

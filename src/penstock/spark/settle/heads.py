@@ -23,8 +23,8 @@ def state_heads(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, 
             found = [text for store in stores if _is_ours(store["operatorProperties"]) for text in _settings(spark, root, batch, store)]
         except PySparkException as error:
             raise PenstockError(
-                f"which attempts at batch {batch} count cannot be told from the ledger alone, and the state in checkpoint {root!r} cannot "
-                f"be read: {str(error).splitlines()[0]}"
+                f"which attempts at batch {batch} count does not follow from the ledger alone, and the state in checkpoint {root!r} "
+                f"cannot be read: {str(error).splitlines()[0]}"
             ) from None
         mine = [facts for facts in map(json.loads, found) if facts["made"]["name"] == name]
         if not mine:

@@ -114,7 +114,7 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
 
 
 def _identity(plan: LedgerPlan) -> list[str]:
-    """What tells copies of rows apart. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
+    """What distinguishes copies of rows. A row with a key is there once, but may leave another shard than it came to (reshard.py)."""
     return [ROW] if plan.links == NO_LINKS else [SHARD, ROW]
 
 
@@ -139,7 +139,7 @@ def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
     last = F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))
     for stream in range(len(sides)):
         ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
-        if ends in out.columns:  # those that arrive together always meet (readings, 14)
+        if ends in out.columns:  # those that arrive together always meet (docs/readings.md, 14)
             out = out.where(F.col(ends).isNull() | (F.col(ends) > last) | (arrived == last))
     left = F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))  # null, where none has left
     return out.where(last > left)

@@ -47,12 +47,12 @@ def settle(
     """The outputs that a join owes: those of the exact result that it did not emit, each once, with the columns of the joined DataFrame.
 
     * `archive`: the folder given to `ps.join`; `name` and `query` choose one of several ledgers in it.
-    * `checkpoint`: the checkpoint folder of the query. Its commit log says which batches count; without it, the newest batch has to wait.
-    * `to`: a folder to write them to, as Parquet, exactly once: the next call goes on behind them. The frame has what this call wrote.
-    * `since`, `through`: without `to`, the outputs of the batches after `since` up to `through`. Nothing is marked as settled then: who
-      writes the frame elsewhere passes the `through` of one call as the `since` of the next.
+    * `checkpoint`: the checkpoint folder of the query. Its commit log shows which batches count; without it, the newest batch has to wait.
+    * `to`: a folder to write them to, as Parquet, exactly once: the next call continues after them. The frame has what this call wrote.
+    * `since`, `through`: without `to`, the outputs of the batches after `since` up to `through`. Nothing is marked as settled then: to
+      write the frame elsewhere, pass the `through` of one call as the `since` of the next.
     * `objective`: the function that `ps.join` was given as its objective, where it was one: functions are not kept in files.
-    * `trust`: the archive may bring code: a function of release 0.1.0, and any SQL in its condition (docs/trust.md).
+    * `trust`: the archive may contain code to run: a function of release 0.1.0, and any SQL in its condition (docs/trust.md).
     """
     return settlement(archive, checkpoint, name, query, to, since, through, objective, trust, spark).frame
 

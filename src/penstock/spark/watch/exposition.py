@@ -77,7 +77,7 @@ def _of_query(query: Query) -> Iterator[tuple[Family, float]]:
 def _add_join(found: dict[str, Any], labels: dict[str, str], join: Join) -> None:
     for metric, value in join.numbers.items():
         if isinstance(value, str):
-            info = found.setdefault("info", InfoMetricFamily("penstock_join", "what a join was told", labels=list(labels)))
+            info = found.setdefault("info", InfoMetricFamily("penstock_join", "settings of a join", labels=list(labels)))
             info.add_metric(list(labels.values()), {metric: value})
         elif value is not None:
             stream = {"stream": metric.removeprefix(_MEMORY)} if metric.startswith(_MEMORY) else {}

@@ -22,10 +22,10 @@ _POLL = 0.1  # seconds after which it sees that it was stopped
 def watch(spark: SparkSession, port: int = 0, *, address: str = _LOOPBACK) -> Watch:
     """Serve the metrics of all joins of a session, those that run and those to come, for Prometheus and as a live page.
 
-    * `port`: where, such as 9108; 0 takes any that is free, and the `port` and `url` of what is returned say which.
-    * `address`: who can reach it: this machine alone by default, "0.0.0.0" every machine that finds the way. There is no password.
+    * `port`: such as 9108; 0 (the default) takes any that is free. The `port` and `url` of what is returned show which.
+    * `address`: who can reach it: this machine alone by default, "0.0.0.0" for every machine in the network. There is no password.
 
-    It serves until its `stop()` or the end of a `with` block; it does not keep the program from ending.
+    It serves until its `stop()` or the end of a `with` block. It does not keep the program running.
     """
     if not hasattr(spark, "streams"):
         raise PenstockError(f"spark must be a Spark session, got {spark!r}")
