@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.engine.contract import Ranking
 from penstock.engine.ranking_codes import Kind
-from penstock.simulator.policy_checks import CHECKS, SETTINGS, Trial
+from penstock.simulator.policy_checks import CHECKS, SETTINGS, Trial, has_one_meaning
 from strategies import COMPILED
 
 
@@ -94,6 +94,8 @@ FORMS = (False, True) if COMPILED else (False,)
 @pytest.mark.parametrize("policy", MAKERS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_policy_keeps_the_contract(check, policy, setting, stepwise):
+    if (check, policy, setting) == (has_one_meaning, "dgl", "by value, in place") and COMPILED:
+        pytest.xfail("a twelfth has no binary fraction, and the forms of dgl add it up in another order: which of equals leaves may differ")
     ticks = 32 if COMPILED else 16
     assert check(Trial(MAKERS[policy], setting, stepwise, ticks)) is None
 

@@ -1,6 +1,7 @@
 """The command line: one file per command group, put together here.
 
 Commands import what they compute with when they run, so that `penstock --help` and a mistyped option answer at once.
+Imports every other room, and no room imports it.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from penstock.core.problem import Problem
-from penstock.engine.compiled.engine import CompiledEngine
 from penstock.engine.contract import Engine, Keep, Policy, Ranking, Statistics, read_keep
-from penstock.engine.stepwise import StepwiseEngine
 
 
 def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:
     """The engine for a problem and a policy; `stepwise=True` insists on the plain form."""
+    from penstock.engine.compiled.engine import CompiledEngine  # takes a second, which `penstock --help` need not wait for
+    from penstock.engine.stepwise import StepwiseEngine
+
     keep = read_keep(keep)
     ranking = None if stepwise else compiled_form(problem, policy)
     if ranking is None:
