@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.spark.session.session import presence
+from penstock.spark.session import presence
 
 SAMPLE = Path(__file__).parent.parent / "examples" / "demo.toml"
 BLOCKED = """

@@ -36,7 +36,7 @@ def test_it_describes_itself(wheel):
     assert not [text for text in needed if text.startswith(("pyspark", "pandas", "protobuf"))]
     names = {str(path) for path in found.files or ()}
     assert {"LICENSE", "METADATA", "entry_points.txt"} <= {Path(name).name for name in names}
-    assert {"penstock/py.typed", "penstock/spark/log4j2.properties", "penstock/experiments/demo.toml"} <= names
+    assert {"penstock/py.typed", "penstock/spark/session/log4j2.properties", "penstock/experiments/demo.toml"} <= names
     assert not [name for name in names if "__pycache__" in name]
 
 
