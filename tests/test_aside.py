@@ -12,19 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.core.clock_limit import Limit, told
+from held_shards import Held, a_batch, plan, told_of
+from penstock.core.clock_limit import Limit
 from penstock.core.trace import LIMIT
-from penstock.shard.cells import UNKNOWN, packer
+from penstock.shard.cells import packer
 from penstock.shard.division import SPAN
 from penstock.shard.shard import Shard
 from penstock.shard.waiting_rows import Told
-from test_shard import Held, a_batch, plan
-
-
-def told_of(tables: list[pa.Table], limit: Limit, stamp: int | None = None) -> Told:
-    found = [told(np.array(table["time"].to_pylist(), np.int64), limit) for table in tables]
-    times = np.concatenate([np.concatenate([own, np.full((len(own), 1), n)], axis=1) for n, own in enumerate(found)])
-    return Told(np.array([max(table["time"].to_pylist(), default=UNKNOWN) for table in tables]), times, stamp)
 
 
 def with_stray(tables: list[pa.Table], times: dict[int, int]) -> list[pa.Table]:

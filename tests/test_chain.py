@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from ledgers import a_checkpoint, one_row
 from penstock.cli import run
 from penstock.ledger.epochs import enter, runs
 from penstock.ledger.ledger import Ledger, find
@@ -21,7 +22,6 @@ from penstock.ledger.pruning import prune, rewind
 from penstock.ledger.verify import verify
 from settled import no_state, settle
 from shards import Shard, owed, plan_of, played, write
-from test_ledger import a_checkpoint, one_row
 
 BATCHES = 6
 
@@ -35,7 +35,7 @@ def ledger_of(folder: Path, shards: list[Shard], batches: range = range(BATCHES)
     ledger = Ledger(folder / "a", plan_of((8, 8)), "q1")
     assert enter(ledger, "first", 0, []) == 1
     write(ledger, shards, batches, **facts)
-    a_checkpoint(folder / "c", "q1", range(batches.stop))
+    a_checkpoint(folder / "c", range(batches.stop))
     return ledger
 
 
@@ -48,7 +48,7 @@ def test_emitted_and_settled_are_everything_in_steps(shards, tmp_path):
     made: Counter[Any] = Counter()
     for upto in (2, 3, BATCHES):
         write(ledger, shards, range(upto))
-        a_checkpoint(tmp_path / "c", "q1", range(upto))
+        a_checkpoint(tmp_path / "c", range(upto))
         made += settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[0]
         assert made == owed(shards, range(upto))
     assert settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[0] == Counter() and sum(made.values()) > 50
@@ -74,10 +74,10 @@ def test_pages_of_an_attempt_that_failed_are_not_read(shards, tmp_path):
         asked.append(batch)
         return [one for one in the_head(ledger, 3) if one.epoch == 2]
 
-    a_checkpoint(tmp_path / "c", "q1", range(4))
+    a_checkpoint(tmp_path / "c", range(4))
     assert settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", state)[0] == owed(shards, range(4)) and asked == [3]
     write(ledger, shards, [4], epoch=2)
-    a_checkpoint(tmp_path / "c", "q1", range(5))
+    a_checkpoint(tmp_path / "c", range(5))
     assert settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[0] == owed(shards, range(4, 5))
 
 
@@ -91,11 +91,11 @@ def test_a_failed_batch_and_then_fewer_shards(shards, tmp_path):
     halves = [merged(four[:2]), merged(four[2:])]
     vars(ledger)["made"] = {}
     write(ledger, halves, [3], epoch=2, after=after)
-    a_checkpoint(tmp_path / "c", "q1", range(4))
+    a_checkpoint(tmp_path / "c", range(4))
     made = settle(tmp_path / "a", tmp_path / "c", tmp_path / "to", lambda batch: the_head(ledger, batch))[0]
     assert made == owed(four, range(4))
     write(ledger, halves, range(4, BATCHES), epoch=2)
-    a_checkpoint(tmp_path / "c", "q1", range(BATCHES))
+    a_checkpoint(tmp_path / "c", range(BATCHES))
     made += settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[0]
     assert made == owed(four)
     assert verify(find(tmp_path / "a"), tmp_path / "c", no_state).wrong == []
@@ -240,7 +240,7 @@ def test_what_is_settled_and_can_match_no_more_is_pruned(tmp_path, capsys):
         arrived, left = one_row(row=[batch], time=[10 * batch])
         facts = {"after": after, "promised": [10 * batch, 10 * batch - 15]}
         after = [ledger.write(batch, 0, arrived, left.slice(0, 0), **facts)]
-    a_checkpoint(tmp_path / "c", "q1", range(5))
+    a_checkpoint(tmp_path / "c", range(5))
     settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")
     pages = find(tmp_path / "a")
     # What comes in the second stream has times from 40 - 15 on: it matches those of the first above 25 - 8.
@@ -253,7 +253,7 @@ def test_what_is_settled_and_can_match_no_more_is_pruned(tmp_path, capsys):
     assert prune(pages).last == 1 and prune(pages).files == 0
     assert {one.batch for one in pages.attempts()} == {2, 3, 4, 5}
     assert verify(pages, tmp_path / "c", no_state).wrong == []
-    a_checkpoint(tmp_path / "c", "q1", range(6))
+    a_checkpoint(tmp_path / "c", range(6))
     assert settle(tmp_path / "a", tmp_path / "c", tmp_path / "to")[1].lost == 0
     for record in (tmp_path / "a" / "test-q1" / "pruned").iterdir():
         record.unlink()

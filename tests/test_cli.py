@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ import penstock as ps
 from commands import in_a_process, simulated, summed_up
 from penstock.cli import run
 from penstock.policies.table import POLICIES
+from places import ROOT
 
 SUMMARY = {"policy", "n_input", "n_output", "value", "n_shed", "n_expired", "peak_memory"}
 
@@ -217,7 +217,7 @@ def test_demo_without_java_says_so_and_simulates(capsys, tmp_path, monkeypatch):
 
 def test_run_without_java_says_so(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
-    assert run(["run", str(Path(__file__).parent.parent / "examples" / "demo.toml")]) == 2
+    assert run(["run", str(ROOT / "examples" / "demo.toml")]) == 2
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
 
 

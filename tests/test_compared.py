@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.engine.contract import Keep
-from penstock.engine.opening import open_engine
-from penstock.policies.table import open_policy
 from penstock.shard.compared import compared_columns
 from penstock.shard.keys import KeyBook
 from penstock.shard.meter.meter import Meter
@@ -27,7 +26,6 @@ from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_rows import whole
-from penstock.statistics.table import RUNNING
 from strategies import examples
 
 
@@ -126,7 +124,7 @@ def metered(streams: int, *, ghosts: int, seed: int = 0, predicate: str = "eps:1
     rows, names = 150, tuple("RSTU"[:streams])
     common: dict[str, Any] = {"window": 30, "stats": "window", "clock": "streams", "predicate": predicate}
     problems = [Problem.of(names, memory=memory, **common) for memory in (12, LIMIT - 1)]
-    engine, exact = (open_engine(p, open_policy("fifo", p), RUNNING["window"](p), Keep(outputs=True, sheds=True)) for p in problems)
+    engine, exact = (running_engine(p, "fifo", Keep(outputs=True, sheds=True)) for p in problems)
     stream, value = random.integers(0, streams, rows), random.uniform(0, 4, (rows, 1))
     meter = Meter(problems[0], ghosts=ghosts, seed=seed)
     for begin in range(0, rows, 25):

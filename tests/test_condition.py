@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from shards import owed, plan_of, write
+from ledgers import a_checkpoint
+from shards import BATCHES, owed, plan_of, shards_of, write
 
 pytest.importorskip("pyspark")
 
+from held_shards import plan
 from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.marks import marks
 from penstock.pipeline.sql_functions import KEYWORDS, PASSING, RANDOM, STEADY
@@ -20,9 +22,7 @@ from penstock.pipeline.sql_words import unsteady
 from penstock.shard.state_rows import check, settings
 from penstock.spark.join.condition import _strange_words, check_harmless
 from penstock.spark.join.session_terms import ANSI, ZONE
-from sparks import ON_SPARK, SCHEMA, at, joined
-from test_settle import BATCHES, bag, checkpoint, shards_of
-from test_shard import plan
+from sparks import ON_SPARK, SCHEMA, at, bag_of_members, joined
 
 on_spark = [*ON_SPARK]
 COLUMNS = ["k", "l_v", "r_ts", "user"]
@@ -174,7 +174,7 @@ class TestOnSpark:
         plan = plan_of((8, 8), condition=condition, zone="Pacific/Auckland", ansi=False)
         write(Ledger(tmp_path, plan, "batch-1"), shards, range(BATCHES), last=BATCHES - 1)
         before = spark.conf.get("spark.sql.session.timeZone"), spark.conf.get("spark.sql.ansi.enabled")
-        got = bag(ps.settle(tmp_path, spark=spark))
+        got = bag_of_members(ps.settle(tmp_path, spark=spark))
         assert (spark.conf.get("spark.sql.session.timeZone"), spark.conf.get("spark.sql.ansi.enabled")) == before
         wanted = {members for members in owed(shards) if (members[0] + 12) % 24 < 6}  # in 1970 Auckland was 12 hours ahead all year
         assert set(got) == wanted and wanted
@@ -182,7 +182,7 @@ class TestOnSpark:
     def test_ranges_that_are_not_there_are_refused(self, spark, tmp_path):
         shards = shards_of((8, 8))[:1]
         write(Ledger(tmp_path / "a", plan_of((8, 8)), "q1"), shards, range(4))
-        log = checkpoint(tmp_path / "c", 4)
+        log = a_checkpoint(tmp_path / "c", 4)
         with pytest.raises(ps.PenstockError, match="since must be a committed batch, up to 3, or -1 for all, got 99"):
             ps.settle(tmp_path / "a", checkpoint=log, since=99, spark=spark)
         with pytest.raises(ps.PenstockError, match=r"since must not be after through \(1\), got 2"):

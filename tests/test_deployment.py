@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from chaos_input import exact, settled, sink, written
 from clusters import cluster
+from places import SUPPORT
 from sparks import ON_SPARK
 from wheels import alone, built, environment
 
@@ -29,7 +30,7 @@ def test_a_package_that_is_sent_with_the_job(tmp_path):
     variables = alone(PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")
     (tmp_path / "cluster").mkdir()
     with cluster(tmp_path / "cluster", home, variables) as (url, _):
-        job = shutil.copy(Path(__file__).with_name("deployed_job.py"), tmp_path)
+        job = shutil.copy(SUPPORT / "deployed_job.py", tmp_path)
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         settings = {"spark.executor.memory": "512m", "spark.ui.enabled": "false", "spark.executor.extraJavaOptions": quick}
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]

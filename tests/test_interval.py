@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
@@ -19,7 +20,6 @@ from penstock.shard.meter.interval import Crowd, Reach, limits
 from penstock.shard.meter.loss import Loss
 from penstock.shard.meter.meter import Meter
 from strategies import COMPILED
-from test_meter import engine_of
 
 Estimate = tuple[Loss, dict[str, float]]  # and the truth
 
@@ -46,8 +46,8 @@ def estimates(
     names, window, size = tuple("RSTU"[:streams]), rows // 6, rows // 12
     common: dict[str, Any] = {"window": window, "stats": "window", "clock": "streams", "has_importance": True, "predicate": predicate}
     problem = Problem.of(names, memory=40, **common)
-    engine = engine_of(problem, "fifo", Keep(outputs=True, sheds=True))
-    exact = engine_of(Problem.of(names, memory=LIMIT - 1, **common), "fifo", Keep())
+    engine = running_engine(problem, "fifo", Keep(outputs=True, sheds=True))
+    exact = running_engine(Problem.of(names, memory=LIMIT - 1, **common), "fifo", Keep())
     meter = Meter(problem, ghosts=ghosts, seed=seed)
     found: list[Estimate] = []
     for begin in range(0, rows, size):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import penstock as ps
+from agreement import agree
 from oracle import Row
 from penstock.core.problem import Problem
 from penstock.engine.opening import compiled_form
@@ -21,7 +22,6 @@ from penstock.policies.ep import Ep
 from penstock.policies.output import Output
 from penstock.policies.table import open_policy
 from strategies import ANY_WINDOW, BOUNDED, COMPILED, EVERYTHING, KEYED, SWITCHES, Case, cases, examples, memories, opened
-from test_against_oracle import agree
 
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
 KWON = (*KEYED, "kwon-random")

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from places import ROOT
+
 FOLDER = Path(os.environ.get("PENSTOCK_DATA", "no data"))
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "arrival_orders_real.py"
+SCRIPT = ROOT / "benchmarks" / "arrival_orders_real.py"
 
 
 def script() -> Any:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from ledgers import a_checkpoint, one_row
 from penstock.ledger.attempts import manifests
 from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
 from penstock.ledger.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
@@ -58,11 +59,6 @@ def test_what_met_was_emitted_in_unbounded_windows_and_by_the_stepwise_engine(wi
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
-
-
-def one_row(**columns: Any) -> tuple[list[pa.Table | None], pa.Table]:
-    ours = {"row": [7], "arrived": [1], "time": [5], "key0": ["x"], "importance": [1.0], "k": ["x"], "a_v": [1]}
-    return [pa.table(ours | columns), None], pa.table({"row": pa.array([7], pa.int64()), "left": pa.array([3], pa.int64())})
 
 
 def the_files(folder: Path) -> list[str]:
@@ -264,22 +260,13 @@ def test_manifests_and_footers_say_when_tuples_came(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------- marks
 
 
-def a_checkpoint(folder: Path, query: str, commits: range) -> Path:
-    (folder / "commits").mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(f'{{"id":"{query}"}}')
-    for number in commits:
-        (folder / "commits" / str(number)).write_text("v1\n{}")
-        (folder / "commits" / f".{number}.crc").write_text("")
-    return folder
-
-
 def test_the_commit_log_says_what_counts(tmp_path):
     assert last_certain([0, 1, 1, 4, 7], "q1") == 4
     assert last_certain([0], "q1") == last_certain([], "q1") == last_certain([], "batch-1") == -1
     assert last_certain([0, 1, 4, 7], "batch-1") == 7
-    checkpoint = a_checkpoint(tmp_path / "c", "q1", range(3, 6))
+    checkpoint = a_checkpoint(tmp_path / "c", range(3, 6))
     assert last_commit(checkpoint) == 5 and query_of(checkpoint) == "q1"
-    assert last_commit(a_checkpoint(tmp_path / "new", "q1", range(0))) == -1
+    assert last_commit(a_checkpoint(tmp_path / "new", range(0))) == -1
     with pytest.raises(ps.PenstockError, match=r"checkpoint must be the checkpoint folder of a query, got .*no query has written there"):
         query_of(tmp_path)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from ledgers import a_checkpoint
 from penstock.ledger.epochs import enter
 from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.manifest import Attempt
@@ -22,7 +23,6 @@ from penstock.ledger.verify import verify
 from settled import settle
 from shards import owed, plan_of, played, write
 from strategies import later
-from test_ledger import a_checkpoint
 
 BATCHES = 7
 DAMAGES = 200
@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ledger = Ledger(folder / "a", plan_of((8, 8)), "q1")
     enter(ledger, "run-1", 0, [])
     write(ledger, shards, range(4))
-    a_checkpoint(folder / "c", "q1", range(4))
+    a_checkpoint(folder / "c", range(4))
     first = (
         settle(folder / "a", folder / "c", folder / "to", through=1)[0] + settle(folder / "a", folder / "c", folder / "to", through=2)[0]
     )
@@ -81,9 +81,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     write(ledger, shards, range(4, BATCHES), epoch=2)
     heads |= {batch: after(ledger, batch) for batch in range(BATCHES)}
     write(ledger, others[:1], [BATCHES - 1], epoch=2, count=3)  # a task that was tried twice, and not alike
-    a_checkpoint(folder / "c", "q1", range(BATCHES))
+    a_checkpoint(folder / "c", range(BATCHES))
     shutil.rmtree(folder / "c" / "commits")
-    a_checkpoint(folder / "c", "q1", range(BATCHES - 4, BATCHES))  # Spark forgets old ones
+    a_checkpoint(folder / "c", range(BATCHES - 4, BATCHES))  # Spark forgets old ones
 
     def state(batch: int) -> list[Attempt]:
         if batch not in heads:  # as Spark has it

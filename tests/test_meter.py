@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.engine.contract import Keep
-from penstock.engine.opening import open_engine
-from penstock.policies.table import open_policy
 from penstock.shard.meter.meter import Meter
 from penstock.shard.meter.sample import Units
-from penstock.statistics.table import RUNNING
-
-
-def engine_of(problem: Problem, policy: str, keep: Keep) -> Any:
-    return open_engine(problem, open_policy(policy, problem), RUNNING[problem.stats](problem), keep)
 
 
 def problem_of(streams: int, memory: int, importance: bool, lateness: int = 9) -> Problem:
@@ -48,8 +41,8 @@ def batches_of(random: Random, streams: int, n: int, keys: int, importance: bool
 @given(st.randoms(use_true_random=False), st.sampled_from((2, 2, 3)), st.sampled_from(("prob", "fifo", "rand", "dgl")), st.booleans())
 def test_what_is_counted_is_what_is_missing(random, streams, policy, importance):
     problem = problem_of(streams, random.randrange(1, 12), importance)
-    exact = engine_of(problem_of(streams, LIMIT - 1, importance), "fifo", Keep())
-    engine = engine_of(problem, policy, Keep(outputs=True, sheds=True))
+    exact = running_engine(problem_of(streams, LIMIT - 1, importance), "fifo", Keep())
+    engine = running_engine(problem, policy, Keep(outputs=True, sheds=True))
     meter = Meter(problem, ghosts=10**6, wants_rows=random.random() < 0.5)
     for batch in batches_of(random, streams, random.randrange(1, 9), 3, importance, random.randrange(9)):
         clocks = np.array([batch.time[batch.stream == s].max(initial=-LIMIT) for s in range(streams)])

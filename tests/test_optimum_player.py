@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from optimum_checks import (
 from oracle import Row
 from penstock.core.problem import Problem
 from penstock.optimum.schedule import NEVER, instants
+from places import ROOT
 from plays import FIGURE_3
 from strategies import (
     ANY_WINDOW,
@@ -124,7 +124,7 @@ def test_brute_force_tries_every_set():
 
 
 def test_the_examples_of_the_guide_run():
-    guide = Path(__file__).parents[1] / "docs" / "optimum.md"
+    guide = ROOT / "docs" / "optimum.md"
     failed, tried = doctest.testfile(str(guide), module_relative=False)
     assert (failed, tried > 8) == (0, True)
 

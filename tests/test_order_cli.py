@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 import penstock as ps
 from penstock.cli import run
 from penstock.core.errors import PenstockError
+from places import ROOT
 
-SAMPLE = Path(__file__).parent.parent / "examples" / "order.toml"
+SAMPLE = ROOT / "examples" / "order.toml"
 
 
 def order(capsys, *arguments: str) -> str:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from held_shards import Held, clocks_of, plan, table
 from penstock.core.batch import Batch
 from penstock.core.budget import Budget
 from penstock.core.problem import Problem
@@ -31,8 +32,7 @@ from penstock.spark.reshard.reshard import divided
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.table import open_running
-from test_shard import Held, clocks_of, plan
-from test_shard_long import table
+from places import SUPPORT
 
 SMALL = 12_000
 """Bytes of a shard: half for statistics, which are 70 keys, and half for ghosts."""
@@ -337,7 +337,7 @@ def test_overhead_is_a_size():
 
 def worker(kind: str, keys: int, overhead: int, folder: Path) -> dict[str, Any]:
     """What a process takes that plays so many keys, each of which comes once."""
-    job = Path(__file__).parent / "overhead_job.py"
+    job = SUPPORT / "overhead_job.py"
     found = subprocess.run(
         [sys.executable, str(job), kind, str(keys), str(overhead), str(folder)], capture_output=True, text=True, env=os.environ, check=False
     )

@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines import running_engine
+from held_shards import Held
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
@@ -25,8 +27,6 @@ from penstock.engine.contract import PIECE, Keep
 from penstock.shard.meter.meter import Meter
 from penstock.shard.meter.past import Past
 from penstock.shard.shard_plan import ShardPlan
-from test_meter import engine_of
-from test_shard import Held
 
 MATCHES = {
     "=": lambda low, high: low == high,
@@ -87,7 +87,7 @@ def metered(random: Random, *, ghosts: int = 10**6) -> tuple[list[tuple[Any, Any
         names, window=dict(zip(names, windows, strict=True)), memory=random.choice((3, 8, 1000)), stats="window", clock="streams",
         lateness=random.choice((0, 3)), has_importance=importance, predicate=predicate, objective=objective if importance else None,
     )  # fmt: skip
-    engine = engine_of(problem, random.choice(("fifo", "rand")), Keep(outputs=True, sheds=True))
+    engine = running_engine(problem, random.choice(("fifo", "rand")), Keep(outputs=True, sheds=True))
     meter = Meter(problem, ghosts=ghosts, wants_rows=random.random() < 0.5)
     trial, told, known, done = Trial.of(random, streams=streams), [], [], 0
     total = [0, 0.0]
@@ -214,7 +214,7 @@ def test_a_lateness_that_grows_over_a_restart_counts_nothing_twice():
 def test_where_nobody_has_kept_the_past_late_rows_make_the_figure_inexact():
     """As after a restart from a state of 0.1.0."""
     problem = Problem.of(("R", "S"), window=10, memory=100, stats="window", clock="streams")
-    engine, meter = engine_of(problem, "fifo", Keep(outputs=True)), Meter(problem, ghosts=100)
+    engine, meter = running_engine(problem, "fifo", Keep(outputs=True)), Meter(problem, ghosts=100)
     for at, (stream, time) in enumerate((([0, 1, 1], [5, 40, 41]), ([0, 0, 1], [4, 50, 50]), ([1], [6]))):
         batch = Batch(np.array(stream), np.array(time), np.zeros(len(time), np.int64))
         if at == 1:

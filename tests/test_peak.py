@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from places import SUPPORT
 from strategies import COMPILED
 
 pytestmark = [
@@ -29,7 +30,7 @@ ROOM = 256 << 20
 def ran(rows: int, keys: int, memory: int, judged: bool = False, batches: int = 1, predicate: str = "=") -> dict[str, Any]:
     """A worker of its own: its peak is not that of the tests."""
     asked = {"rows": rows, "keys": keys, "memory": memory, "judged": judged, "batches": batches, "predicate": predicate}
-    job = Path(__file__).with_name("peak_job.py")
+    job = SUPPORT / "peak_job.py"
     done = subprocess.run([sys.executable, str(job), json.dumps(asked)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from agreement import PREDICATES
+from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.engine.contract import Engine, Keep, Played
-from penstock.engine.opening import open_engine
 from penstock.engine.run import memory_log
-from penstock.policies.table import open_policy
-from penstock.statistics.table import RUNNING
 from plays import each_form
 from strategies import ANY_WINDOW, COMPILED, EVERYTHING, MODELS, SWITCHES, cases, examples, facts, memories, opened
 
@@ -53,8 +51,7 @@ def hot(streams: int) -> ps.Trace:
 
 def engine_of(trace: ps.Trace, policy: Any, stepwise: bool, **options: Any) -> tuple[Engine, Batch]:
     problem = Problem.of(trace.streams, window=3, memory=18, stats="decayed", has_importance=True, objective="sum", **options)
-    chosen = open_policy(policy, problem)
-    return open_engine(problem, chosen, RUNNING["decayed"](problem), EVERYTHING, stepwise=stepwise), Batch.of(trace, problem)
+    return running_engine(problem, policy, EVERYTHING, stepwise=stepwise), Batch.of(trace, problem)
 
 
 def same(one: Played, other: Played) -> bool:

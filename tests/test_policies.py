@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock as ps
+from places import SUPPORT
 from plays import FIGURE_3, each_form, named, pairs, played, with_importance
 from strategies import EVERYTHING
 
-GOLDEN = Path(__file__).with_name("golden_policies.csv")
+GOLDEN = SUPPORT / "golden_policies.csv"
 
 
 # ---------------------------------------------------------------------------------------------------------- golden rows

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import penstock as ps
 from penstock.spark.session import presence
+from places import ROOT
 
-SAMPLE = Path(__file__).parent.parent / "examples" / "demo.toml"
+SAMPLE = ROOT / "examples" / "demo.toml"
 BLOCKED = """
 import sys
 

@@ -13,11 +13,11 @@ from penstock.core.errors import PenstockError
 
 pytest.importorskip("pyspark")
 
+from held_shards import a_batch, clocks_of, plan
 from penstock.shard.cells import CELL, from_cell, to_cell
 from penstock.shard.shard import Shard
 from penstock.spark.join import processor
 from penstock.spark.observe.metrics import COUNTS
-from test_shard import a_batch, clocks_of, plan
 
 
 def cells(tables: list[pa.Table], rows: int) -> list[processor.Packed]:

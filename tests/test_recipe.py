@@ -6,7 +6,6 @@ import copy
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,18 +15,8 @@ from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
 from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
-
-ROOT = Path(__file__).parent.parent
-GOOD: dict[str, Any] = {
-    "sources": {"shop": {"kind": "generator", "streams": ["v", "o"], "ticks": 10}},
-    "streams": {
-        "v": {"source": "shop", "time": "time", "window": "10 minutes", "where": "stream = 'v'"},
-        "o": {"source": "shop", "time": "time", "window": "none", "lateness": "1.5 s", "key": ["key"]},
-    },
-    "join": {"on": "key", "memory": 100, "half_life": "5 minutes"},
-    "sink": {"kind": "memory"},
-}
-FILES = {"sink": {"kind": "csv", "path": "out", "checkpoint": "state"}}
+from places import ROOT
+from recipes import FILES, GOOD
 
 
 def mistakes(changes: dict[str, Any], found: dict[str, Any] = GOOD) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 SOURCE = ROOT / "src" / "penstock"
 
 

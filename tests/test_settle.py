@@ -17,28 +17,25 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from ledgers import a_checkpoint
 from penstock.cli import run
 from penstock.core.value import OBJECTIVES, Objective
 from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.marks import marks
 from penstock.ledger.store import Store
-from shards import Members, Shard, owed, plan_of, played, write
+from shards import BATCHES, Members, Shard, owed, plan_of, shards_of, write
 
 pyspark = pytest.importorskip("pyspark")
 from pyspark import cloudpickle  # noqa: E402
-from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402, N812
 from pyspark.sql import types as T  # noqa: E402, N812
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
 from penstock.spark.settle.owed import _value  # noqa: E402
-from sparks import ON_SPARK  # noqa: E402
+from sparks import ON_SPARK, bag_of_members  # noqa: E402
 from strategies import later  # noqa: E402
 
 pytestmark = ON_SPARK
-
-POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
-BATCHES = 6
 
 
 @pytest.fixture(autouse=True)
@@ -60,38 +57,6 @@ def _brisk(request: pytest.FixtureRequest) -> Iterator[None]:
         conf.unset(name)
 
 
-def shards_of(windows: tuple[int | None, ...], **options: Any) -> list[Shard]:
-    """A shard per policy, each with its own budget, disorder and lateness: promises are kept in some and broken in others."""
-    out = []
-    for number, policy in enumerate(POLICIES):
-        if None in windows and policy in ("life", "elife", "dgl"):
-            continue
-        random = Random(f"{windows} {policy}")
-        memory, disorder, lateness = random.randint(len(windows), 9), random.randint(0, 9), random.choice((0, 3, 9))
-        out.append(
-            played(
-                random, windows=windows, number=number, policy=policy, memory=memory, disorder=disorder, lateness=lateness,
-                batches=BATCHES, rows=60, **options,
-            )
-        )  # fmt: skip
-    return out
-
-
-def bag(frame: DataFrame) -> Counter[Members]:
-    """Outputs by the rows of their members."""
-    columns = [name for name in frame.columns if name.endswith("_v")]
-    return Counter(tuple(row) for row in frame.select(*columns).collect())
-
-
-def checkpoint(folder: Path, commits: int, query: str = "q1") -> Path:
-    """The checkpoint of a query that has committed so many batches."""
-    (folder / "commits").mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(json.dumps({"id": query}))
-    for number in range(max(0, commits - 3), commits):  # Spark forgets old ones
-        (folder / "commits" / str(number)).write_text("v1\n{}")
-    return folder
-
-
 CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "two streams": ((3, 20), {}),
     "three streams": ((9, 4, 12), {"keys": 3}),
@@ -108,15 +73,15 @@ def test_emitted_and_settled_are_the_exact_result(spark, tmp_path, windows, opti
     done = 0
     for upto in (2, 3, BATCHES):
         write(ledger, shards, range(done, upto))
-        frame = ps.settle(tmp_path / "archive", checkpoint=checkpoint(tmp_path / "c", upto), to=tmp_path / "to", spark=spark)
-        parts.append(bag(frame))
+        frame = ps.settle(tmp_path / "archive", checkpoint=a_checkpoint(tmp_path / "c", upto), to=tmp_path / "to", spark=spark)
+        parts.append(bag_of_members(frame))
         assert parts[-1] == owed(shards, range(done, upto))
         done = upto
     everything = owed(shards)
     assert sum(parts, Counter()) == everything and len(everything) > 100 and max(everything.values()) == 1
-    assert bag(ps.settle(tmp_path / "archive", checkpoint=tmp_path / "c", since=-1, spark=spark)) == everything
+    assert bag_of_members(ps.settle(tmp_path / "archive", checkpoint=tmp_path / "c", since=-1, spark=spark)) == everything
     # What was written is there once, too.
-    assert bag(spark.read.parquet(str(tmp_path / "to"))) == everything
+    assert bag_of_members(spark.read.parquet(str(tmp_path / "to"))) == everything
     again = ps.settle(tmp_path / "archive", checkpoint=tmp_path / "c", to=tmp_path / "to", spark=spark)
     assert again.columns == frame.columns and again.count() == 0
     assert [mark.rows for mark in marks(find(tmp_path / "archive"))] == [sum(part.values()) for part in parts]
@@ -172,15 +137,15 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     write(ledger, shards, range(4))
     # An attempt at batch 3 that failed half way, and had seen something else.
     write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3], count=10)
-    log = checkpoint(tmp_path / "c", 3)
-    assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(3))
-    assert bag(ps.settle(tmp_path / "a", spark=spark)) == owed(shards, range(3))  # batch 3 is the newest
+    log = a_checkpoint(tmp_path / "c", 3)
+    assert bag_of_members(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(3))
+    assert bag_of_members(ps.settle(tmp_path / "a", spark=spark)) == owed(shards, range(3))  # batch 3 is the newest
     with pytest.raises(ps.PenstockError, match="through must be a committed batch, up to 2, got 3"):
         ps.settle(tmp_path / "a", checkpoint=log, through=3, spark=spark)
     write(ledger, shards, [3], epoch=2)
     write(ledger, shards, [4], epoch=2)
-    checkpoint(log, 4)
-    assert bag(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(4))
+    a_checkpoint(log, 4)
+    assert bag_of_members(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(4))
     assert ps.debt(tmp_path / "a", checkpoint=log, spark=spark) == sum(owed(shards, range(4)).values())
     assert ps.debt(tmp_path / "a", checkpoint=log, since=1, through=2, spark=spark) == sum(owed(shards, range(2, 3)).values())
 
@@ -194,7 +159,7 @@ def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spar
     for gap in range(0, 100, step):
         ledger = Ledger(tmp_path / f"a{gap}", plan_of((8, 8)), "q1")
         write(ledger, shards, range(2))
-        log = checkpoint(tmp_path / f"c{gap}", 2)
+        log = a_checkpoint(tmp_path / f"c{gap}", 2)
         reads = 0
 
         def then_commits(ledger: Ledger = ledger, log: Path = log, gap: int = gap) -> None:
@@ -205,7 +170,7 @@ def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spar
                     for name, usual in own.items():
                         patch.setattr(Store, name, usual)
                     write(ledger, shards, [2])
-                    checkpoint(log, 3)
+                    a_checkpoint(log, 3)
 
         with monkeypatch.context() as patch:
             for name, usual in own.items():
@@ -214,7 +179,7 @@ def test_a_batch_that_commits_between_any_two_reads_is_settled_now_or_later(spar
         if reads <= gap:
             break
         ps.settle(tmp_path / f"a{gap}", checkpoint=log, to=tmp_path / f"to{gap}", spark=spark)
-        assert bag(spark.read.parquet(str(tmp_path / f"to{gap}"))) == owed(shards, range(3)), gap
+        assert bag_of_members(spark.read.parquet(str(tmp_path / f"to{gap}"))) == owed(shards, range(3)), gap
     assert 5 < reads < 100
 
 
@@ -237,22 +202,22 @@ def test_a_settlement_that_failed_is_made_again_even_if_it_comes_farther(spark, 
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
     write(ledger, shards, range(2))
     options = {"to": tmp_path / "to", "spark": spark}
-    ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 1), **options)
+    ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", 1), **options)
     write(ledger, shards, range(2, 4))
     with monkeypatch.context() as patch:
         # Everything is written but the mark.
         patch.setattr("penstock.spark.settle.settle._rows", lambda *_: (_ for _ in ()).throw(OSError("gone")))
         with pytest.raises(OSError, match="gone"):
-            ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
+            ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", 3), **options)
     with pytest.raises(ps.PenstockError, match=r"to must be .*where a settlement was begun and not finished, got .*elsewhere"):
         ps.settle(tmp_path / "a", checkpoint=tmp_path / "c", to=tmp_path / "elsewhere", spark=spark)
     write(ledger, shards, [4])
-    got = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 5), **options)
-    assert bag(got) == owed(shards, range(1, 5))
-    assert bag(spark.read.parquet(str(tmp_path / "to"))) == owed(shards, range(5))
+    got = ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", 5), **options)
+    assert bag_of_members(got) == owed(shards, range(1, 5))
+    assert bag_of_members(spark.read.parquet(str(tmp_path / "to"))) == owed(shards, range(5))
     shutil.rmtree(tmp_path / "c" / "commits")
     with pytest.raises(ps.PenstockError, match="checkpoint must have the batches that are settled, up to 4, but it ends with 2"):
-        ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 3), **options)
+        ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", 3), **options)
     with pytest.raises(ps.PenstockError, match="since cannot be chosen with to"):
         ps.settle(tmp_path / "a", since=3, **options)
 
@@ -271,13 +236,13 @@ def test_old_files_that_cannot_match_are_not_read(spark, tmp_path):
         ]
         left = {r + (1 << 30): (at + move, b + BATCHES) for r, (at, b) in shard.left.items()}
         twins.append(Shard(shard.number, shard.windows, later, left))
-    first = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", BATCHES), to=tmp_path / "to", spark=spark)
-    assert bag(first) == owed(shards)
+    first = ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", BATCHES), to=tmp_path / "to", spark=spark)
+    assert bag_of_members(first) == owed(shards)
     write(ledger, twins, range(BATCHES, 2 * BATCHES))
     for file in (tmp_path / "a").rglob("batch-00000000[0-4]-*.parquet"):
         file.write_text("not Parquet: who reads this, fails")
-    second = ps.settle(tmp_path / "a", checkpoint=checkpoint(tmp_path / "c", 2 * BATCHES), to=tmp_path / "to", spark=spark)
-    assert bag(second) == Counter({tuple(row + (1 << 30) for row in members): n for members, n in owed(shards).items()})
+    second = ps.settle(tmp_path / "a", checkpoint=a_checkpoint(tmp_path / "c", 2 * BATCHES), to=tmp_path / "to", spark=spark)
+    assert bag_of_members(second) == Counter({tuple(row + (1 << 30) for row in members): n for members, n in owed(shards).items()})
 
 
 START = dt.datetime(1500, 1, 1, tzinfo=dt.UTC)
@@ -344,7 +309,7 @@ def test_the_command_settles_and_says_what(spark, tmp_path, capsys):
     shards: Sequence[Shard] = shards_of((8, 8))[:3]
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
     write(ledger, shards, range(5))
-    log = checkpoint(tmp_path / "c", 4)
+    log = a_checkpoint(tmp_path / "c", 4)
     n = sum(owed(shards, range(4)).values())
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--debt")
     assert (status, _without_notes(err)) == (0, "") and f"{n:,} outputs are owed" in out
@@ -353,7 +318,7 @@ def test_the_command_settles_and_says_what(spark, tmp_path, capsys):
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to")
     assert (status, _without_notes(err)) == (0, "") and "nothing to settle" in out
     write(ledger, shards, range(5, BATCHES))
-    checkpoint(log, BATCHES)
+    a_checkpoint(log, BATCHES)
     status, out, err = said(capsys, tmp_path / "a", "--checkpoint", log, "--to", tmp_path / "to", "--format", "json")
     facts = json.loads(out)
     assert status == 0 and facts["rows"] == sum(owed(shards, range(4, BATCHES)).values())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from held_shards import Held, a_batch, clocks_of, plan
 from penstock.core.budget import Budget
 from penstock.shard.cells import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.shard.division import part_of
 from penstock.shard.keys import KeyBook
 from penstock.shard.payload import Payload
 from penstock.shard.row_bytes import row_bytes
-from penstock.shard.shard import Result, Shard
+from penstock.shard.shard import Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.spark_hash import placed
-from penstock.shard.state_rows import Vault
 
 VALUES = st.none() | st.sampled_from(("", "a", "b", "ab")) | st.text(max_size=2)
 
@@ -89,60 +87,6 @@ def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monk
         assert max(table.nbytes for _, table in own) <= 900
     alone = [part for out in packer(0, np.array([10]), "time", batch.schema.names)(iter([batch])) for part in out.to_pylist()]
     assert pa.concat_tables(from_cell(cell[CELL]) for cell in alone if cell[CELL] is not None).equals(pa.table(batch))
-
-
-def plan(memory: Any, policy: str, **more: Any) -> ShardPlan:
-    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
-    options = {"window": 20, "memory": memory, "policy": policy, "stats": "decayed"}
-    return ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), **more)
-
-
-class Cells(dict):
-    """A map state that lives in memory."""
-
-    def updateValue(self, key, value):  # noqa: N802
-        self[key] = value
-
-    def removeKey(self, key):  # noqa: N802
-        del self[key]
-
-    def iterator(self):
-        return iter(list(self.items()))
-
-
-class Held:
-    """The state of one shard, as Spark would hold it."""
-
-    def __init__(self) -> None:
-        self.head: Any = None
-        self.cells = Cells()
-
-    def vault(self, plan: ShardPlan) -> Vault:
-        return Vault(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
-
-    def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
-        """One batch, from the state and back into it."""
-        clocks, vault = clocks_of(tables), self.vault(plan)
-        shard = vault.open(nearby)
-        result = shard.play(tables, clocks)
-        vault.save(shard, result, clocks, nearby)
-        return shard, result
-
-
-def clocks_of(tables: list[pa.Table]) -> Any:
-    """How far each stream has come."""
-    return np.array([max(table["time"].to_pylist()) for table in tables])
-
-
-def a_batch(random: Random, begin: int, ticks: int) -> list[pa.Table]:
-    tables = []
-    for side in "lr":
-        times = sorted(begin + random.randrange(ticks) for _ in range(random.randrange(1, 30)))
-        key = [random.choice("abcdefg") for _ in times]
-        order = list(range(len(times)))
-        columns = {"time": times, "order": order, "key0": key, f"{side}_v": [t * 100 + n for t, n in zip(times, order, strict=True)]}
-        tables.append(pa.table(columns))
-    return tables
 
 
 @pytest.mark.parametrize("nearby", (False, True), ids=("from the state", "from a local copy"))

@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from held_shards import Held, Row, clocks_of, plan, table
 from penstock.core.budget import Budget
 from penstock.shard.division import part_of
 from penstock.shard.keys import KeyBook
 from penstock.shard.shard import Shard
 from penstock.shard.shard_plan import ShardPlan
-from test_shard import Held, clocks_of, plan
-
-Row = tuple[int, str]
-
-
-def table(side: str, rows: list[Row], value: Any = None) -> pa.Table:
-    """Rows of a stream: time and key; the payload is the time."""
-    times = [time for time, _ in rows]
-    columns = {"time": times, "order": list(range(len(rows))), "key0": [key for _, key in rows]}
-    return pa.table(columns | {f"{side}_v": times if value is None else [value] * len(rows)})
 
 
 def tables(left: list[Row], right: list[Row]) -> list[pa.Table]:

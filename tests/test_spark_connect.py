@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not there")
 
+from places import SUPPORT
 from sparks import ON_SPARK, VERSION, rows
 
 pytestmark = [*ON_SPARK, pytest.mark.slow]
-HERE = Path(__file__).parent
 ANY_PORT = {"SPARK_TESTING": "1"}
 """A server of Spark Connect takes port 15002, which the server of the test before may not have given back yet; in tests any free one."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -37,7 +37,7 @@ def made(folder: Path) -> list[list[str]]:
 
 def test_a_join_under_spark_connect(tmp_path):
     pairs = [pair for pair in made(tmp_path) if pair[0] != "l7"]
-    command = [sys.executable, str(HERE / "connect_job.py"), str(tmp_path)]
+    command = [sys.executable, str(SUPPORT / "connect_job.py"), str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | ANY_PORT, check=False)
     if VERSION < (4, 1):
         assert "PenstockError: a join under Spark Connect needs Spark 4.1 or newer, got 4.0." in ended.stderr

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock as ps
+from places import DATA
 
 pytest.importorskip("pyspark")
 
@@ -25,7 +25,6 @@ from penstock.spark.settle.settle import settlement
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
 pytestmark = ON_SPARK
-DATA = Path(__file__).parent / "data"
 
 
 def some_parts(n: int) -> dict[str, list[list[tuple[Any, ...]]]]:

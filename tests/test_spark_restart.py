@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.shard.state_rows import Vault
+from places import DATA
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -185,7 +185,7 @@ def test_a_checkpoint_of_an_earlier_release_goes_on(spark, tmp_path):
     spark = spark.newSession()
     from keep_checkpoint import OPTIONS, parts, show_root
 
-    for archive in sorted((Path(__file__).parent / "data").glob("checkpoint-*.tar.gz")):
+    for archive in sorted(DATA.glob("checkpoint-*.tar.gz")):
         folder = tmp_path / archive.name
         with tarfile.open(archive) as file:
             file.extractall(folder, filter="data")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from places import SHARED
 
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
@@ -20,7 +20,7 @@ from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, ran, rows
 
 pytestmark = ON_SPARK
 
-TAXI = Path(__file__).parents[2] / "shared" / "data" / "nyc_green_taxi"
+TAXI = SHARED / "nyc_green_taxi"
 
 
 def relations(spark, n=120):

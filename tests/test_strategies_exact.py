@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import golab
 import penstock as ps
+from golab_cases import NAMES, OUTPUTS, found, links_of, make_trace, rows_of, written
 from penstock.multiway.exact import exact_join
 from strategies import ANY_WINDOW, BOUNDED, examples, specification
-from test_strategies import NAMES, OUTPUTS, found, links_of, make_trace, rows_of, written
 
 
 @st.composite

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from penstock.multiway.cost import CostModel, Setting
 from penstock.multiway.measure import measure
 from penstock.multiway.stats import WindowStats
 from penstock.multiway.workload import TABLE_5, in_ticks, random_arrivals
+from places import ROOT
 
 pytestmark = pytest.mark.jit_only  # long runs: hours without compilation
 
@@ -162,7 +162,7 @@ def test_what_is_not_uniform_cannot_be_measured():
 
 
 def test_penstock_order_measures(capsys):
-    file = str(Path(__file__).parent.parent / "examples" / "order.toml")
+    file = str(ROOT / "examples" / "order.toml")
     assert run(["order", file, "--measure", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["measured"]
     assert found[0]["order"] == ["S1", "S2", "S3", "S4"] and found[0]["model"] == 16_000 and len(found) == 10

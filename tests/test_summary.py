@@ -10,8 +10,8 @@ from penstock.cli.summary import summary
 from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.marks import Mark
 from penstock.pipeline.recipe import Recipe, changed, check_recipe
+from recipes import FILES, GOOD
 from shards import plan_of
-from test_recipe import FILES, GOOD
 
 EVENT = {
     "n_input": 50, "n_output": 20, "total_n_input": 1200, "total_n_output": 900, "total_n_shed": 300, "total_n_late": 0,

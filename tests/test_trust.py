@@ -18,17 +18,15 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from engines import running_engine
+from held_shards import Held, a_batch, plan
 from penstock.core import compiled
 from penstock.core.owned_folder import own_folder
 from penstock.core.problem import Problem
-from penstock.engine.opening import open_engine
-from penstock.policies.table import open_policy
 from penstock.shard import local_copy as local
 from penstock.shard.shard import Shard
 from penstock.shard.state_rows import unzipped, zipped
-from penstock.statistics.table import RUNNING
 from plays import each_form
-from test_shard import Held, a_batch, plan
 
 TYPED = pytest.importorskip("pyspark.sql.types")
 
@@ -60,8 +58,7 @@ def trap(tmp_path) -> Any:
 
 def an_engine(policy: Any = "prob", *, stepwise: bool = True) -> Any:
     problem = Problem.of(("l", "r"), window=20, memory=5, stats="decayed")
-    chosen = open_policy(policy, problem)
-    return open_engine(problem, chosen, RUNNING["decayed"](problem), stepwise=stepwise)
+    return running_engine(problem, policy, stepwise=stepwise)
 
 
 @each_form

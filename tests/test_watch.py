@@ -16,6 +16,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from places import ROOT
 
 pytest.importorskip("pyspark")
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,8 +28,6 @@ from penstock.spark.watch.board import HOUR, SLOT, Board
 from penstock.spark.watch.data import page_data
 from penstock.spark.watch.exposition import exported
 from sparks import ON_SPARK, SCHEMA, in_batches, joined, rows
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def on_spark(test: Any) -> Any:
@@ -176,7 +175,7 @@ def test_a_port_that_is_taken_and_bad_ports_are_refused():
 
 @pytest.mark.parametrize("file", ("grafana-dashboard.json", "prometheus-alerts.yml"))
 def test_the_examples_ask_for_what_is_served(file):
-    named = set(re.findall(r"penstock_[a-z_]+", (EXAMPLES / file).read_text()))
+    named = set(re.findall(r"penstock_[a-z_]+", (ROOT / "examples" / file).read_text()))
     every = dict.fromkeys([*OF_BATCH, *(f"total_{name}" for name in OF_BATCH), *OF_STATE], 1) | {"policy": "prob", "memory_l": 1}
     with Watch() as served:
         served._board.begin("q", "1", "a query")
@@ -185,7 +184,7 @@ def test_the_examples_ask_for_what_is_served(file):
 
 
 def test_the_docs_have_every_metric():
-    text = (EXAMPLES.parent / "docs" / "spark.md").read_text()
+    text = (ROOT / "docs" / "spark.md").read_text()
     for name in [*OF_BATCH, *OF_STATE]:
         said = "`memory_<stream>`" if name == "memory_" else f"`{name}`"
         assert said in text or (name.startswith("value_recall_") and "`value_recall` ..." in text), name

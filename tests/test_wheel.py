@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from first_hour import check, generated, script
+from places import ROOT
 from sparks import ON_SPARK
-from test_first_hour import check, generated, script
-from wheels import ROOT, alone, built, described, environment
+from wheels import alone, built, described, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.jit_only]
 

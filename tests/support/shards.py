@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
+from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
-from penstock.engine.opening import open_engine
 from penstock.ledger.ledger import Ledger, LedgerPlan
 from penstock.ledger.manifest import Attempt
-from penstock.policies.table import open_policy
-from penstock.statistics.table import RUNNING
 
 Members = tuple[int, ...]
 
@@ -86,13 +84,7 @@ def played(
     problem = Problem.of(
         names, window=window, memory=memory, clock="streams", lateness=lateness, stats="decayed", has_importance=True, **options
     )
-    engine = open_engine(
-        problem,
-        open_policy(policy, problem),
-        RUNNING[problem.stats](problem),
-        ps.Keep(outputs=True, sheds=True, expired=True),
-        stepwise=stepwise,
-    )
+    engine = running_engine(problem, policy, ps.Keep(outputs=True, sheds=True, expired=True), stepwise=stepwise)
     engine.number_from(number << 40)
     shard = Shard(number, windows)
     cuts = sorted(random.randrange(rows + 1) for _ in range(batches - 1))
@@ -124,6 +116,27 @@ def played(
             shard.left[int(gone)] = (engine.totals.instant, batch)
         shard.emitted += [(batch, tuple(members)) for _, *members in result.outputs.tolist()]
     return shard
+
+
+POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
+BATCHES = 6
+
+
+def shards_of(windows: tuple[int | None, ...], **options: Any) -> list[Shard]:
+    """A shard per policy, each with its own budget, disorder and lateness: promises are kept in some and broken in others."""
+    out = []
+    for number, policy in enumerate(POLICIES):
+        if None in windows and policy in ("life", "elife", "dgl"):
+            continue
+        random = Random(f"{windows} {policy}")
+        memory, disorder, lateness = random.randint(len(windows), 9), random.randint(0, 9), random.choice((0, 3, 9))
+        out.append(
+            played(
+                random, windows=windows, number=number, policy=policy, memory=memory, disorder=disorder, lateness=lateness,
+                batches=BATCHES, rows=60, **options,
+            )
+        )  # fmt: skip
+    return out
 
 
 # ------------------------------------------------------------------------------------------------------------ as ledger

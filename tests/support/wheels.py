@@ -15,8 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import penstock
-
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 
 def built(folder: Path) -> Path:

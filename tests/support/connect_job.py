@@ -1,6 +1,6 @@
 """A join under Spark Connect, in a process of its own: prints what came out as one line of JSON.
 
-Run: python tests/connect_job.py FOLDER      with FOLDER/l and FOLDER/r holding Parquet files of ts, k, v
+Run: python tests/support/connect_job.py FOLDER      with FOLDER/l and FOLDER/r holding Parquet files of ts, k, v
 """
 
 from __future__ import annotations

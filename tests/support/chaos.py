@@ -16,7 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-HERE = Path(__file__).parent
+from places import SUPPORT
+
 LOCAL = "local[2,4]"
 PATIENCE = 1800.0
 """Seconds after which what is awaited will not come."""
@@ -29,9 +30,9 @@ Death = tuple[int, str]
 
 
 def run(script: str, folder: Path, *arguments: object) -> subprocess.Popen[bytes]:
-    """A script beside this one in a process group of its own; what it says is in FOLDER/<script>.log."""
+    """A script of this folder in a process group of its own; what it says is in FOLDER/<script>.log."""
     with (folder / f"{script}.log").open("ab") as log:
-        command = [sys.executable, str(HERE / f"{script}.py"), str(folder), *map(str, arguments)]
+        command = [sys.executable, str(SUPPORT / f"{script}.py"), str(folder), *map(str, arguments)]
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
 

@@ -1,6 +1,6 @@
-"""Make tests/data/checkpoint-FORMAT.tar.gz: a small query that ran and stopped, for later releases to go on with.
+"""Make tests/support/data/checkpoint-FORMAT.tar.gz: a small query that ran and stopped, for later releases to go on with.
 
-Run: python tests/keep_checkpoint.py
+Run: python tests/support/keep_checkpoint.py
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from penstock.shard.state_rows import FORMAT
+from places import DATA
 from sparks import in_batches, joined, new_session, ran, rows
 
 ROOT = "ROOT-OF-THE-CHECKPOINT"
@@ -51,7 +50,7 @@ def main() -> None:
     ran(joined(*frames, **OPTIONS), folder)
     spark.stop()
     hide_root(folder)
-    target = Path(__file__).parent / "data" / f"checkpoint-{FORMAT}.tar.gz"
+    target = DATA / f"checkpoint-{FORMAT}.tar.gz"
     with tarfile.open(target, "w:gz") as archive:
         for name in ("checkpoint", "out", "l/in", "r/in"):
             archive.add(folder / name, name)

@@ -62,6 +62,11 @@ def bag(frame: DataFrame) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in frame.collect())
 
 
+def bag_of_members(frame: DataFrame) -> Counter[tuple[Any, ...]]:
+    """Outputs by the rows of their members, which are in the columns that end in _v."""
+    return bag(frame.select(*(name for name in frame.columns if name.endswith("_v"))))
+
+
 def spark_join(left: DataFrame, right: DataFrame, on: list[str], seconds: int) -> DataFrame:
     """What Spark makes of it: the earlier of two is in its window when the later comes."""
     near = F.abs(F.unix_micros("l.ts") - F.unix_micros("r.ts")) < seconds * 1_000_000

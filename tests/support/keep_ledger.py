@@ -1,6 +1,6 @@
-"""Make tests/data/ledger-VERSION.tar.gz: a query with an archive that ran, was settled in part and stopped, for later releases to go on.
+"""Make tests/support/data/ledger-VERSION.tar.gz: a query with an archive, settled in part and stopped, for later releases to go on with.
 
-Run: python tests/keep_ledger.py
+Run: python tests/support/keep_ledger.py
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import penstock as ps
 from keep_checkpoint import hide_root, parts
 from penstock.ledger.ledger import VERSION
+from places import DATA
 from sparks import add_batches, in_batches, joined, new_session, ran
 
 OPTIONS = {"memory": 30, "shards": 2, "policy": "prob", "lateness": "0 seconds"}
@@ -36,7 +35,7 @@ def main() -> None:
     ran(joined(*frames, archive=archive, **OPTIONS), folder)
     spark.stop()
     hide_root(folder)
-    target = Path(__file__).parent / "data" / f"ledger-{VERSION}.tar.gz"
+    target = DATA / f"ledger-{VERSION}.tar.gz"
     with tarfile.open(target, "w:gz") as file:
         for name in ("checkpoint", "archive", "settled", "out", "l/in", "r/in"):
             file.add(folder / name, name)
