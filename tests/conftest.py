@@ -1,4 +1,4 @@
-"""Settings shared by all tests: how Hypothesis draws its examples, where `import oracle` finds its module (tests/support), one Spark session."""
+"""Settings shared by all tests: how Hypothesis draws its examples, where the modules of tests/support are found, one Spark session."""
 
 import os
 import sys

@@ -1,15 +1,17 @@
-"""The drawing of the rooms in CONTRIBUTING.md is that of the code."""
+"""The drawing of the rooms in CONTRIBUTING.md is that of the code, and the tests lie in the same rooms."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from places import ROOT
 
-SOURCE = ROOT / "src" / "penstock"
+SOURCE, TESTS = ROOT / "src" / "penstock", ROOT / "tests"
 
 
 def test_the_drawing_is_true():
@@ -33,3 +35,11 @@ def test_each_room_says_what_lives_in_it_and_what_it_imports():
         if path.parent != SOURCE:
             said = path.read_text(encoding="utf-8")
             assert said.count("\n") >= 4 and "mports" in said, path
+
+
+def test_each_test_lies_in_a_room_of_the_source_and_imports_from_no_other():
+    rooms = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.py")} - {Path()} | {Path("whole")}
+    files = list(TESTS.rglob("test_*.py"))
+    assert not [path for path in files if path.parent.relative_to(TESTS) not in rooms]
+    assert not [path for path in TESTS.rglob("*.py") if re.search(r"^\s*(from|import) test_", path.read_text(encoding="utf-8"), re.M)]
+    assert len({path.name for path in files}) == len(files)
