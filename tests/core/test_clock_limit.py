@@ -130,7 +130,7 @@ def test_all_rows_of_a_trace_are_played_once(times, length):
     assert len(kept) + gone == len(times) and len(set(kept.tolist())) == len(kept)
 
 
-@pytest.mark.parametrize("policy", ("prob", "life", "elife", "fifo", "dgl"))
+@pytest.mark.parametrize("policy", ps.POLICIES)
 @pytest.mark.parametrize("stepwise", (False, True))
 def test_the_largest_times_do_no_harm_in_the_simulator(policy, stepwise):
     """Sums with windows, ages and decayed counts stay within 64 bits: the pairs of either end are found, and no others."""

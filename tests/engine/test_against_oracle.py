@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 import penstock as ps
 from agreement import PREDICATES, agree
 from oracle import Row
+from policy_kinds import DRAWN, KEYED
 from strategies import (
     ALLOCATIONS,
     ANY_WINDOW,
     BOUNDED,
     COMPILED,
     DETERMINISTIC,
+    DETERMINISTIC_ON_STATS,
     EVERYTHING,
-    KEYED,
     MODELS,
     OBJECTIVES,
     SHAPES,
@@ -104,19 +105,19 @@ def larger_case(policy: str, stats: str, **options: Any) -> Case:
 
 
 @pytest.mark.parametrize("stats", ("whole", "window", "decayed"))
-@pytest.mark.parametrize("policy", ("prob", "life"))
+@pytest.mark.parametrize("policy", DETERMINISTIC_ON_STATS)
 def test_memory_that_outgrows_its_first_arrays(policy, stats):
     agree(larger_case(policy, stats, memory=90))
 
 
-@pytest.mark.parametrize("policy", [name for name in DETERMINISTIC if name not in ("prob", "life")])
+@pytest.mark.parametrize("policy", [name for name in DETERMINISTIC if name not in DETERMINISTIC_ON_STATS])
 def test_memory_that_outgrows_its_first_arrays_without_statistics(policy):
     agree(larger_case(policy, "whole", memory=90, objective="sum"))
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("disorder", (0, 6))
-@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in ("rand", "kwon-random")])
+@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in DRAWN])
 def test_compiled_and_stepwise_engines_play_a_long_trace_alike(policy, disorder, model):
     ticks = 400 if COMPILED else 120
     trace = ps.generate(ticks, keys=60, burst="50:2:9", importance="rare", top=16, groups=5, disorder=disorder, seed=5)

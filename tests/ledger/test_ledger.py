@@ -25,13 +25,11 @@ from penstock.ledger.store import Store
 from shards import owed, plan_of, played, tables, write
 from strategies import examples
 
-POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
-
 
 @examples(4)
 @given(
     st.randoms(use_true_random=False),
-    st.sampled_from(POLICIES),
+    st.sampled_from(tuple(ps.POLICIES)),
     st.sampled_from(((8, 8), (3, 20), (1, 1), (6, 6, 6), (4, 9, 2))),
     st.integers(1, 20),
     st.integers(0, 12),

@@ -16,6 +16,7 @@ from penstock.experiments.demo import SAMPLE
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
 from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
 from places import ROOT
+from policy_kinds import BY_COUNT, NEEDS_BOUND, ON_STATS, WEIGHED
 from recipes import FILES, GOOD
 
 
@@ -36,8 +37,10 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
 
 
 def test_a_policy_without_statistics_needs_no_half_life():
-    for policy in ("fifo", "ep", "simp", "dimpprob"):
-        weighed = {} if policy in ("fifo", "ep") else {"streams.v.importance": "1.5"}
+    for policy in ps.POLICIES:
+        if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND):  # o has a window that nothing leaves
+            continue
+        weighed = {"streams.v.importance": "1.5"} if policy in WEIGHED else {}
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | weighed) == []
         counting = {f"streams.{name}": {"source": "shop", "time": "time", "rows_per_key": 3} for name in "vo"}
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting | weighed) == []

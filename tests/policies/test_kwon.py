@@ -21,10 +21,10 @@ from penstock.experiments.table_sizes import measured_bytes, our_bytes, paper_by
 from penstock.policies.ep import Ep
 from penstock.policies.output import Output
 from penstock.policies.table import open_policy
-from strategies import ANY_WINDOW, BOUNDED, COMPILED, EVERYTHING, KEYED, SWITCHES, Case, cases, examples, memories, opened
+from policy_kinds import BY_COUNT, KEYED, SPARING
+from strategies import ANY_WINDOW, BOUNDED, COMPILED, EVERYTHING, SWITCHES, Case, cases, examples, memories, opened
 
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
-KWON = (*KEYED, "kwon-random")
 
 
 def trace_of(rows: str, streams: str = "123", begin: int = 0) -> ps.Trace:
@@ -181,6 +181,7 @@ def test_keys_that_visit_streams_once_and_in_order(n, seed, window, memory, poli
 
 @examples()
 @given(
+    # Rates, matches and gains.
     cases(n=st.integers(3, 4), policies=("prob", "dimpprob", "dgl"), windows=BOUNDED, memory=memories, keys=st.integers(0, 1), longest=20)
 )
 def test_partner_rates_multiply_for_three_and_four_streams(case):
@@ -188,7 +189,7 @@ def test_partner_rates_multiply_for_three_and_four_streams(case):
 
 
 @examples(2)
-@given(cases(n=st.integers(2, 3), policies=KWON, windows=ANY_WINDOW, memory=memories, disorder=3), st.booleans())
+@given(cases(n=st.integers(2, 3), policies=SPARING, windows=ANY_WINDOW, memory=memories, disorder=3), st.booleans())
 def test_an_arrival_is_shed_only_when_its_instant_alone_is_too_large(case, stepwise):
     run = ps.simulate(case.trace, stepwise=stepwise, keep=EVERYTHING, **case.options())
     problem = Problem.of(case.streams, window=1, memory=case.options()["memory"], allocation=case.allocation)
@@ -216,7 +217,7 @@ def test_random_ties_are_drawn_among_equals_alone():
     # frequencies at 4: a 2, b 1, c 1, and d is new: b or c leaves
     trace = ps.Trace({"stream": list("RSRRR"), "time": range(5), "key": list("aabcd")}, streams=("R", "S"))
     options = {"window": 9, "memory": 4, "switches": {"kwon-ties": "random"}, "keep": EVERYTHING}
-    for policy in ("frequency", "output"):
+    for policy in BY_COUNT:
         victims = {int(ps.simulate(trace, policy=policy, seed=seed, **options).sheds[0]) for seed in range(40)}
         assert victims == {2, 3}
     assert ps.simulate(trace, policy="frequency", **options | {"switches": {}}).sheds.tolist() == [2]
@@ -232,7 +233,7 @@ def test_the_counts_of_output_are_bounded_by_memory():
     assert 0 < len(policy.made) <= 20
 
 
-@pytest.mark.parametrize("policy", KWON)
+@pytest.mark.parametrize("policy", SPARING)
 def test_what_a_policy_keeps_does_not_grow_with_the_keys_seen(policy):
     sizes = []
     for ticks in (300, 600 if COMPILED else 400):
@@ -319,6 +320,7 @@ def test_the_error_of_a_sketched_frequency_is_within_its_bound():
 
 
 @examples(2)
+# Two that do not look at the bits, and all that do.
 @given(cases(n=st.integers(2, 4), policies=("fifo", "prob", *KEYED), windows=ANY_WINDOW, keys=st.integers(0, 3)))
 def test_a_join_is_attempted_only_where_every_stream_has_the_key(case):
     case = replace(case, model="buffered", objective="count")

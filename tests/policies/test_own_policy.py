@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from plays import arrivals, each_form, played, with_importance
+from policy_kinds import NEEDS_BOUND
 
 
 class Largest:
@@ -131,7 +132,7 @@ def test_an_unknown_policy_has_its_neighbour_named():
         ps.simulate(ps.Trace.from_streams(R="ab", S="ab"), window=2, memory=1, policy="optt")
 
 
-@pytest.mark.parametrize("policy", ("life", "dgl"))
+@pytest.mark.parametrize("policy", NEEDS_BOUND)
 @pytest.mark.parametrize("window", ("none", "landmark:3"))
 def test_a_policy_that_needs_to_know_when_tuples_leave_says_so(policy, window):
     trace = ps.Trace.from_streams(R="ab", S="ab")

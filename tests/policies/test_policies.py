@@ -10,6 +10,7 @@ import pytest
 import penstock as ps
 from places import SUPPORT
 from plays import FIGURE_3, each_form, named, pairs, played, with_importance
+from policy_kinds import DRAWN
 from strategies import EVERYTHING
 
 GOLDEN = SUPPORT / "golden_policies.csv"
@@ -179,9 +180,9 @@ def test_gains_and_losses_of_dgl_add_up(stepwise):
 @each_form
 @pytest.mark.parametrize(
     ("policy", "keys"),
-    [(name, "878787") for name in ps.POLICIES if name not in ("rand", "kwon-random")]
+    [(name, "878787") for name in ps.POLICIES if name not in DRAWN]
     # Where all match, the old ones have gained under dgl, and the new ones have not; under ep all but the first have met their partners.
-    + [(name, "777777") for name in ps.POLICIES if name not in ("rand", "kwon-random", "dgl", "ep")],
+    + [(name, "777777") for name in ps.POLICIES if name not in (*DRAWN, "dgl", "ep")],
 )
 def test_among_equals_the_oldest_leaves_then_the_earlier_stream_then_the_earlier_row(policy, keys, stepwise):
     # time     0      1        rows 0 to 3 arrive at 0 as s, r, s, r; rows 4 and 5 at 1 as s, r

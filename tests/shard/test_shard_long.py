@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock as ps
 from held_shards import Held, Row, clocks_of, plan, table
 from penstock.core.budget import Budget
 from penstock.shard.division import part_of
@@ -26,7 +27,7 @@ def many(tag: str, n: int, time: int) -> list[Row]:
     return [(time, f"{tag}-{number}") for number in range(n)]
 
 
-@pytest.mark.parametrize("policy", ("fifo", "rand", "ep", "life"))
+@pytest.mark.parametrize("policy", ps.POLICIES)
 def test_a_rebuilt_shard_knows_the_keys_of_the_one_it_replaces(tmp_path, policy):
     """A thousand names and more; half of them come and go within one batch; one of the forgotten comes back."""
     batches = [

@@ -21,7 +21,8 @@ from penstock.core.problem import Problem
 from penstock.core.rounding import rounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.sketch import Sketch
-from strategies import COMPILED, EVERYTHING, Case, later, opened
+from policy_kinds import ON_STATS
+from strategies import COMPILED, DETERMINISTIC_ON_STATS, EVERYTHING, Case, later, opened
 
 
 class Notes(ps.Policy):
@@ -277,7 +278,7 @@ def long_lived(streams: int) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("policy", ("prob", "life"))
+@pytest.mark.parametrize("policy", DETERMINISTIC_ON_STATS)
 @pytest.mark.parametrize("streams", (2, 3, 4))
 def test_long_runs_over_decayed_statistics_are_the_oracles(streams, policy):
     windows = [("time", 256)] * streams
@@ -288,7 +289,7 @@ def test_long_runs_over_decayed_statistics_are_the_oracles(streams, policy):
 
 
 @pytest.mark.parametrize("stats", ("decayed", "sketch"))
-@pytest.mark.parametrize("policy", ("prob", "life"))
+@pytest.mark.parametrize("policy", ON_STATS)
 def test_long_runs_over_decayed_statistics_are_the_same_in_any_batches(policy, stats):
     trace = Case(rows=long_lived(2), windows=[("time", 256)] * 2).trace
     options = {"window": 256, "memory": 6, "policy": policy, "stats": stats, "half_life": 1.0, "keep": EVERYTHING}
@@ -302,7 +303,7 @@ def test_long_runs_over_decayed_statistics_are_the_same_in_any_batches(policy, s
 
 
 @pytest.mark.parametrize("stats", ("decayed", "sketch"))
-@pytest.mark.parametrize("policy", ("prob", "life", "elife"))
+@pytest.mark.parametrize("policy", ON_STATS)
 def test_a_stream_of_a_thousand_half_lives(policy, stats):
     ticks, half_life = (10_000, None) if COMPILED else (600, 0.5)
     trace = ps.generate(ticks, seed=1)
@@ -363,7 +364,7 @@ def test_a_wide_sketch_is_exact_and_its_memory_is_fixed():
 
 
 @pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
-@pytest.mark.parametrize("policy", ("prob", "life"))
+@pytest.mark.parametrize("policy", ON_STATS)
 def test_a_run_over_a_sketch_is_the_run_over_exact_counts_while_keys_are_few(policy, stepwise):
     trace = ps.generate(120, keys=12, seed=8)
     options = {"window": 20, "memory": 8, "policy": policy, "half_life": 7.0, "stepwise": stepwise}

@@ -17,13 +17,14 @@ from oracle import Row
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
 from penstock.core.problem import Problem
+from penstock.engine.opening import compiled_form
+from penstock.engine.ranking_codes import Prices
 from penstock.policies.table import open_policy
-from strategies import DETERMINISTIC, IMPORTANCES, MODELS, NEEDS_BOUND, OBJECTIVES, SWITCHES, WINDOWS, Case
+from policy_kinds import NEEDS_BOUND
+from strategies import DETERMINISTIC, IMPORTANCES, MODELS, OBJECTIVES, SWITCHES, WINDOWS, Case
 
 KINDS = {"a": pa.int64(), "b": pa.int32(), "x": pa.float64(), "y": pa.float64(), "s": pa.string(), "t": pa.large_string()}
 SHAPES = ("chain", "star", "cycle", "complete", "parts")
-# Policies that look at no statistics: whether links amount to one key makes no difference to them.
-BLIND = ("fifo", "simp")
 
 
 def plays_links(policy: str) -> bool:
@@ -35,7 +36,16 @@ def plays_links(policy: str) -> bool:
     return True
 
 
+def has_no_prices(policy: str) -> bool:
+    """Whether a policy looks at nothing that other tuples could change."""
+    problem = Problem.of(("R", "S"), window=4, memory=4)
+    ranking = compiled_form(problem, open_policy(policy, problem))
+    return ranking is not None and ranking.prices == Prices.NONE
+
+
 ON_LINKS = tuple(filter(plays_links, DETERMINISTIC))
+BLIND = tuple(filter(has_no_prices, ON_LINKS))
+"""Whether links amount to one key makes no difference to them."""
 
 Link = tuple[int, tuple[str, ...], Any, int, tuple[str, ...]]
 

@@ -18,6 +18,8 @@ from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.ledger.ledger import Ledger, LedgerPlan
 from penstock.ledger.manifest import Attempt
+from penstock.policies.table import POLICIES
+from policy_kinds import NEEDS_BOUND, ON_STATS
 
 Members = tuple[int, ...]
 
@@ -118,15 +120,16 @@ def played(
     return shard
 
 
-POLICIES = ("prob", "life", "elife", "fifo", "rand", "simp", "simpprob", "dimpprob", "dgl", "additive")
 BATCHES = 6
+ORDER = (*ON_STATS, *(name for name in POLICIES if name not in ON_STATS))
+"""All policies; tests that take some shards take the first of them."""
 
 
 def shards_of(windows: tuple[int | None, ...], **options: Any) -> list[Shard]:
     """A shard per policy, each with its own budget, disorder and lateness: promises are kept in some and broken in others."""
     out = []
-    for number, policy in enumerate(POLICIES):
-        if None in windows and policy in ("life", "elife", "dgl"):
+    for number, policy in enumerate(ORDER):
+        if None in windows and policy in NEEDS_BOUND:
             continue
         random = Random(f"{windows} {policy}")
         memory, disorder, lateness = random.randint(len(windows), 9), random.randint(0, 9), random.choice((0, 3, 9))

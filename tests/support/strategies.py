@@ -33,11 +33,12 @@ from penstock.engine.opening import compiled_form, open_engine
 from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics
+from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS
 
 COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
-NEEDS_BOUND = ("life", "elife", "dgl")
-KEYED = ("ep", "frequency", "output")  # these look at equal keys
+"""Those that the oracle knows."""
+DETERMINISTIC_ON_STATS = tuple(name for name in DETERMINISTIC if name in ON_STATS)
 
 
 def later(*values: Any) -> Any:

@@ -81,7 +81,7 @@ class Own(ps.Policy):
 
 def test_a_state_of_0_1_0_is_read_if_trusted(tmp_path):
     """As release 0.1.0 wrote it: a pickle of the engine's attributes, the statistics and the attributes of the policy."""
-    for policy in (Own(), "elife", "rand"):
+    for policy in (Own(), "elife", "rand"):  # attributes of a user's own, tolls, a generator
         held = Held()
         own = plan(15, policy, route="key")
         own.options["objective"] = sum  # a function: the engine is the plain one
@@ -134,7 +134,7 @@ def test_a_crafted_local_copy_does_not_run(trap, tmp_path):
     assert held.vault(own).open(tmp_path / "copy").engine.snapshot() == shard.engine.snapshot()
 
 
-@pytest.mark.parametrize("policy", ("prob", "ep", "elife", Own()))
+@pytest.mark.parametrize("policy", [*ps.POLICIES, Own()], ids=lambda policy: getattr(policy, "name", policy))
 def test_a_local_copy_is_the_shard_whatever_the_policy(tmp_path, policy):
     held, own, random = Held(), plan(15, policy), Random(5)
     for number in range(6):

@@ -9,10 +9,8 @@ import pytest
 
 import penstock as ps
 from penstock.engine.compiled.engine import CompiledEngine
+from policy_kinds import DRAWN, WEIGHED
 from strategies import EVERYTHING, opened
-
-WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
-DRAWN = ("rand", "kwon-random")  # victims are drawn otherwise step by step
 
 
 def a_tide(streams: int, *, weighed: bool = False) -> ps.Trace:
@@ -26,7 +24,7 @@ def a_tide(streams: int, *, weighed: bool = False) -> ps.Trace:
 
 
 @pytest.mark.parametrize("streams", (2, 3, 6))
-@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in (*DRAWN, "opt")])
+@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in DRAWN])
 def test_what_is_shed_between_tides_is_what_steps_shed(policy, streams):
     spec = {"window": 20, "memory": 12, "policy": policy, "stats": "decayed", "half_life": 15.0}
     trace = a_tide(streams, weighed=policy in WEIGHED)

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock as ps
 from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
@@ -38,7 +39,7 @@ def batches_of(random: Random, streams: int, n: int, keys: int, importance: bool
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.randoms(use_true_random=False), st.sampled_from((2, 2, 3)), st.sampled_from(("prob", "fifo", "rand", "dgl")), st.booleans())
+@given(st.randoms(use_true_random=False), st.sampled_from((2, 2, 3)), st.sampled_from(tuple(ps.POLICIES)), st.booleans())
 def test_what_is_counted_is_what_is_missing(random, streams, policy, importance):
     problem = problem_of(streams, random.randrange(1, 12), importance)
     exact = running_engine(problem_of(streams, LIMIT - 1, importance), "fifo", Keep())

@@ -87,6 +87,7 @@ def metered(random: Random, *, ghosts: int = 10**6) -> tuple[list[tuple[Any, Any
         names, window=dict(zip(names, windows, strict=True)), memory=random.choice((3, 8, 1000)), stats="window", clock="streams",
         lateness=random.choice((0, 3)), has_importance=importance, predicate=predicate, objective=objective if importance else None,
     )  # fmt: skip
+    # Two that are defined for every predicate and window.
     engine = running_engine(problem, random.choice(("fifo", "rand")), Keep(outputs=True, sheds=True))
     meter = Meter(problem, ghosts=ghosts, wants_rows=random.random() < 0.5)
     trial, told, known, done = Trial.of(random, streams=streams), [], [], 0

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.shard.shard_ids import shard_ids
+from policy_kinds import WEIGHED
 from sparks import ON_SPARK, SCHEMA, START, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
 
@@ -84,11 +85,7 @@ def test_keys_of_several_columns_and_payload_of_any_type(spark, shards):
         assert row["r_s"].a == row["r_v"] and row["r_s"].b == [1, None] and row["r_m"] == {"x": row["r_v"]} and row["l_d"] is None
 
 
-WITHOUT_IMPORTANCE = ("prob", "life", "elife", "fifo", "ep", "frequency", "output", "kwon-random")
-OTHERS = ("life", "elife", "fifo", "simp", "simpprob", "dimpprob", "additive", "frequency", "output", "kwon-random")
-
-
-@pytest.mark.parametrize("policy", ("prob", *map(later, ("dgl", "ep", *OTHERS))))
+@pytest.mark.parametrize("policy", [policy if policy == "prob" else later(policy) for policy in ps.POLICIES])
 def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_path, policy):
     random = Random(policy)
     arrivals = [
@@ -102,7 +99,7 @@ def test_one_shard_does_what_the_simulator_does_whatever_the_batches(spark, tmp_
             for begin, end in pairwise(cuts)
         ]
         frames[side] = in_batches(spark, tmp_path / side, parts, "ts timestamp, k string, v string, i double")
-    importance = None if policy in WITHOUT_IMPORTANCE else "i"
+    importance = "i" if policy in WEIGHED else None
     sides = {side: ps.stream(frame, time="ts", window="20 seconds", importance=importance, order="v") for side, frame in frames.items()}
     out, seen = ran(ps.join(sides, on="k", memory=12, policy=policy, shards=1), tmp_path, "penstock")
 

@@ -117,6 +117,7 @@ def test_ample_memory_gives_what_batch_sql_gives(spark, name):
 
 # ------------------------------------------------------------------------------------------------- the simulator
 
+# A few, since each is a query: by rate, pattern, life, counts, chance, age, importance and gain, over the ways that rows go.
 PLAYED = [
     ("key of 3", "prob", {}),
     ("key of 3", "ep", {}),
@@ -288,7 +289,7 @@ def test_windows_of_rows_and_their_limits(spark):
     ):
         with pytest.raises(ps.PenstockError, match=said):
             ps.join(sides(two, **own), memory=10, **options)
-    for policy in ("fifo", "ep", "simp"):  # they look at no statistics, so they need no half-life
+    for policy in ("fifo", "ep", "simp"):  # three of those that look at no statistics, so that they need no half-life
         options = {"on": "k", "memory": 10, "policy": policy}
         ps.join(sides(two, window="rows:5"), **options)
         assert "statistics none: the policy asks for none" in ps.explain(sides(two, window="rows:5"), **options)

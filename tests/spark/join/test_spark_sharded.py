@@ -66,6 +66,7 @@ def arrivals(kind: pa.DataType, weighed: bool) -> pa.Table:
     return pa.table(columns | ({"importance": pa.array([random.choice((1.0, 2.0, 4.0)) for _ in rows])} if weighed else {}))
 
 
+# A few, since each is a query of several batches: every type of key has a policy that decides otherwise.
 @pytest.mark.parametrize(
     ("policy", "kind", "shards"),
     (("prob", pa.string(), 3), later("dgl", pa.int16(), 2), later("life", pa.float64(), 5), later("rand", pa.decimal128(38, 0), 2)),
@@ -97,7 +98,7 @@ def taxis() -> pa.Table:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_file(), reason="PENSTOCK_DATA names no folder with nyc_green_taxi")
-@pytest.mark.parametrize("policy", ("prob", "life", "fifo"))
+@pytest.mark.parametrize("policy", ("prob", "life", "fifo"))  # a month of trips, twice each
 def test_on_taxi_data_the_command_line_says_the_recall_of_the_query(spark, tmp_path, capsys, policy):
     """A batch query, which is one batch; and a stream that brings ten days at a time."""
     table, file = taxis(), tmp_path / "trace.parquet"

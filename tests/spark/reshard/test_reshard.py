@@ -27,25 +27,8 @@ from held_shards import told_of
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.state_rows import whole
 from penstock.spark.reshard.reshard import divided, opened, reshard
+from policy_kinds import WEIGHED
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
-
-POLICIES = (
-    "prob",
-    "life",
-    "elife",
-    "fifo",
-    "rand",
-    "simp",
-    "simpprob",
-    "dimpprob",
-    "dgl",
-    "additive",
-    "ep",
-    "frequency",
-    "output",
-    "kwon-random",
-)
-WEIGHED = ("simp", "simpprob", "dimpprob", "dgl", "additive")
 
 
 def plan_of(shards: int, memory: int, policy: str) -> ShardPlan:
@@ -127,7 +110,7 @@ def test_rows_that_are_ahead_go_along_and_are_played_when_their_time_comes(befor
         assert (key, 2000 + len(keys) + at, 50_000 + len(keys) + at) in made
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ps.POLICIES)
 @pytest.mark.parametrize(("before", "after"), ((1, 3), (3, 2), (4, 1)))
 def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after):
     random = Random(f"{policy} {before}")
@@ -151,7 +134,7 @@ def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after
 
 
 @pytest.mark.parametrize("times", (1, 2))
-@pytest.mark.parametrize("policy", ("fifo", "ep", "prob"))
+@pytest.mark.parametrize("policy", ("fifo", "ep", "prob"))  # by age, by pattern, by rate: what shards hand on differs
 def test_what_a_new_shard_has_no_room_for_is_told_by_its_next_batch(policy, times):
     (old,) = [Shard(plan_of(1, 12, policy), 0)]
     columns = {"time": list(range(12)), "order": list(range(12)), "key0": ["a"] * 12, "l_v": list(range(12))}

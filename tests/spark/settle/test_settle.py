@@ -136,7 +136,7 @@ def test_only_committed_batches_count_and_a_replay_takes_the_place_of_what_faile
     ledger = Ledger(tmp_path / "a", plan_of((8, 8)), "q1")
     write(ledger, shards, range(4))
     # An attempt at batch 3 that failed half way, and had seen something else.
-    write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3], count=10)
+    write(ledger, [shard for shard in shards_of((8, 8), keys=2) if shard.number < 4], [3], count=len(shards))
     log = a_checkpoint(tmp_path / "c", 3)
     assert bag_of_members(ps.settle(tmp_path / "a", checkpoint=log, spark=spark)) == owed(shards, range(3))
     assert bag_of_members(ps.settle(tmp_path / "a", spark=spark)) == owed(shards, range(3))  # batch 3 is the newest

@@ -33,6 +33,7 @@ def disorderly(tag: str, n: int = 4) -> list[list[tuple]]:
     return [[row(number, i) for i in range(50)] for number in range(n)]
 
 
+# A few, since each is a query and its restart; test_settle.py has all policies.
 @pytest.mark.parametrize(("policy", "condition"), (("prob", None), later("rand", None), later("fifo", "l_v < r_v")))
 def test_emitted_and_settled_are_everything_over_a_restart_with_less_memory(spark, tmp_path, policy, condition):
     parts = {side: disorderly(side) for side in "lr"}
