@@ -40,10 +40,10 @@ def test_intervals_are_students(values):
 
 
 def test_a_verdict_needs_an_interval_on_one_side_of_zero():
-    point = experiment.Point("ep", 1.0, 0.2, 0.1, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
+    point = experiment.OrdersPoint("ep", 1.0, 0.2, 0.1, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
     assert point.verdict == "ahead"
-    assert experiment.Point(*list(vars(point).values())[:7], 0.0, -0.1, 0.1).verdict == "even"
-    assert experiment.Point(*list(vars(point).values())[:7], -0.2, -0.3, -0.1).verdict == "behind"
+    assert experiment.OrdersPoint(*list(vars(point).values())[:7], 0.0, -0.1, 0.1).verdict == "even"
+    assert experiment.OrdersPoint(*list(vars(point).values())[:7], -0.2, -0.3, -0.1).verdict == "behind"
 
 
 @pytest.mark.jit_only  # minutes without compilation
@@ -66,7 +66,7 @@ def test_the_experiment_from_the_command_line(tmp_path, capsys, monkeypatch):
 
 def test_charts_have_a_panel_per_setting():
     points = [
-        experiment.Point(policy, orders, delay, memory, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
+        experiment.OrdersPoint(policy, orders, delay, memory, 0.5, 0.4, 0.6, 0.1, 0.05, 0.15)
         for policy in ("ep", "fifo")
         for orders in (0.0, 1.0)
         for delay in (0.1, 0.2, 0.5)

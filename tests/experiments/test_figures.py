@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.core.budget import Budget
 from penstock.experiments import demo, figures
+from penstock.experiments.timeline import timeline
 from penstock.pipeline.recipe import read_recipe
 
 ROWS = [
@@ -135,12 +136,12 @@ SHORT = {
 def test_the_picture_of_the_demo_shows_recall_memory_and_batches(tmp_path):
     recipe = read_recipe(demo.SAMPLE, SHORT)
     simulated = demo.compare(recipe, None)
-    assert len(demo.chart(simulated).to_dict()["vconcat"]) == 2
+    assert len(timeline(simulated).to_dict()["vconcat"]) == 2
     second = 1_000_000
     start = recipe.sources["shop"]["start"]
-    batches = [demo.Batch(start + at * second, start + (at + 40) * second, 160, 120) for at in (0, 40, 80)]
+    batches = [demo.MicroBatch(start + at * second, start + (at + 40) * second, 160, 120) for at in (0, 40, 80)]
     found = replace(simulated, batches=batches)
-    chart = demo.chart(found)
+    chart = timeline(found)
     assert len(chart.to_dict()["vconcat"]) == 3
     figures.save(chart, Path(tmp_path) / "demo.svg")
     text = (tmp_path / "demo.svg").read_text()
