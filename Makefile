@@ -21,7 +21,8 @@ SPARKS := 4.0.0 4.1.4 4.2.1
 OLDEST := $(firstword $(SPARKS))
 OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
 TRIED ?= $(OLDEST) $(word $(shell echo $$(( $$(date +%s) / 86400 % $(words $(OTHERS)) + 1 ))),$(OTHERS))
-SPARK_TESTS := $(addprefix tests/test_,versions.py partitions.py spark.py spark_restart.py spark_settle.py)
+SPARK_TESTS := $(addprefix tests/,whole/test_versions.py spark/join/test_join.py spark/join/test_partitions.py \
+	spark/join/test_spark_restart.py spark/settle/test_spark_settle.py)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
 UPGRADE ?=
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -117,10 +118,11 @@ test-sparks: kernels java $(TRIED:%=.venvs/spark-%/.ready) ## the tests that tou
 	  .venvs/spark-$$version/bin/pytest -n $(JOBS) --dist worksteal -W 'ignore:unclosed <socket:ResourceWarning' \
 	    -m "not slow and not chaos" $(SPARK_TESTS); \
 	done
-	.venvs/spark-$(OLDEST)/bin/pytest -n $(JOBS) -m slow tests/test_wheel.py tests/test_deployment.py tests/test_spark_connect.py
+	.venvs/spark-$(OLDEST)/bin/pytest -n $(JOBS) -m slow \
+	  tests/whole/test_wheel.py tests/whole/test_deployment.py tests/spark/join/test_spark_connect.py
 
 chaos: setup kernels java ## kill joins, their workers and executors, settlements and reshards, more than forty times
-	$(BIN)/pytest -m "chaos or slow" tests/test_chaos.py
+	$(BIN)/pytest -m "chaos or slow" tests/whole/test_chaos.py
 
 format: setup ## put the code in order: sorted imports, safe fixes, layout
 	$(BIN)/ruff check --fix

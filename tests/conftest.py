@@ -1,4 +1,4 @@
-"""Settings shared by all tests: how Hypothesis draws its examples, where `import oracle` finds its module, one Spark session."""
+"""Settings shared by all tests: how Hypothesis draws its examples, where the modules of tests/support are found, one Spark session."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # The same examples on every machine and in every run, and nothing that depends on the clock: the first call of a
 # kernel compiles it, and a busy machine is no reason for a test to fail.

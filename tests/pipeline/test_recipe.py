@@ -1,0 +1,210 @@
+"""Pipeline files: every mistake is found before Spark starts, and named by its key."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.experiments.demo import SAMPLE
+from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
+from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
+from places import ROOT
+from policy_kinds import BY_COUNT, NEEDS_BOUND, ON_STATS, WEIGHED
+from recipes import FILES, GOOD
+
+
+def mistakes(changes: dict[str, Any], found: dict[str, Any] = GOOD) -> list[str]:
+    try:
+        check_recipe(changed(found, changes))
+    except RecipeError as error:
+        return [mistake.removeprefix("pipeline.toml: ") for mistake in error.mistakes]
+    return []
+
+
+def test_a_good_file_has_durations_in_microseconds_and_defaults():
+    recipe = check_recipe(GOOD)
+    assert recipe.streams["v"]["window"] == 600_000_000
+    assert recipe.streams["o"] == recipe.streams["o"] | {"window": "none", "lateness": 1_500_000, "key": ["key"], "where": None}
+    assert recipe.join["name"] == "penstock" and recipe.join["on"] == ["key"] and recipe.join["policy"] is None
+    assert recipe.sources["shop"]["keys"] == 50 and recipe.sink["trigger"] == {}
+
+
+def test_a_policy_without_statistics_needs_no_half_life():
+    for policy in ps.POLICIES:
+        if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND):  # o has a window that nothing leaves
+            continue
+        weighed = {"streams.v.importance": "1.5"} if policy in WEIGHED else {}
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | weighed) == []
+        counting = {f"streams.{name}": {"source": "shop", "time": "time", "rows_per_key": 3} for name in "vo"}
+        assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | counting | weighed) == []
+
+
+def test_the_default_policy_is_that_of_a_join():
+    """With importance it is `dimpprob`, which asks for no statistics, and so for no half-life where no window ends."""
+    endless = {"join": {"on": "key", "memory": 100}, "streams.v.window": "none"}
+    assert mistakes(endless | {"streams.v.importance": "1.5"}) == []
+    (found,) = mistakes(endless)
+    assert "join.half_life must be given" in found
+
+
+WRONG = {
+    "unknown section": ({"jion": {}}, "jion is no section of a pipeline (did you mean 'join'?)"),
+    "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),
+    "key of another kind": ({"sources.shop.path": "x"}, "sources.shop.path is no key of a generator source"),
+    "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
+    "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
+    "comparison": ({"join.predicate": "~"}, "join.predicate must be one of =, !=, <, <=, >, >=,"),
+    "comparison of two columns": (
+        {"join.predicate": "<", "join.on": ["key", "n"], "streams.o.key": ["key", "n"]},
+        "join.predicate '<' compares one key column, got key, n; links compare several",
+    ),
+    "a stream that is not there": (
+        {"join": {"memory": 9, "predicate": ["v.key = q.key"]}, "streams.o": GOOD["streams"]["v"]},
+        "join.predicate: stream of the predicate must be one of v, o, got 'q'",
+    ),
+    "switches": ({"join.switches": {"foo": "bar"}}, "join.switches: switch must be one of"),
+    "archive": ({"join.archive": "a*b"}, "join.archive must be a folder or URL without any of {}[]*?\\ in it, got 'a*b'"),
+    "chance": ({"join.condition": "rand() < 0.5"}, "join.condition must be deterministic, because a batch that is played again"),
+    "the time of now": (
+        {"join.condition": "v_time > current_date", "join.archive": "archive"},
+        "join.condition must not depend on 'current_date' with archive=",
+    ),
+    "trust": ({"join.trust": "yes"}, 'join.trust must be true or false, got "yes"'),
+    "no links": ({"join.predicate": 3}, "join.predicate must be a comparison such as"),
+    "links and keys": (
+        {"join": {"memory": 9, "predicate": ["v.key = o.key"]}},
+        "streams.o.key must be left out where join.predicate names the linked columns",
+    ),
+    "cross": ({"join.cross": True}, "join.cross=True lets the parts of a join graph match freely and needs links"),
+    "two windows": ({"streams.v.rows_per_key": 3}, "streams.v.window must be left out where rows_per_key is given"),
+    "no window": ({"streams.v": {"source": "shop", "time": "time"}}, "streams.v.window must be a duration"),
+    "rows and shards": ({"streams.v.window": "rows:5", "join.shards": 3, "join.half_life": "5 s"}, "join.shards must be 1"),
+    "rows and statistics": ({"join": {"on": "key", "memory": 100}}, "join.half_life must be given where a window is not"),
+    "rows and lateness": ({"streams.o.window": "rows:5"}, "streams.o.lateness must be 0 where a window counts rows"),
+    "missing key": ({"streams.v": {"source": "shop", "window": "none"}}, "streams.v.time must be the name of a column, got nothing"),
+    "no such source": ({"streams.v.source": "shpo"}, "streams.v.source must be one of shop, got 'shpo' (did you mean 'shop'?)"),
+    "unused source": ({"sources.idle": {"kind": "rate"}}, 'sources.idle must be used by a stream, got none with source = "idle"'),
+    "kind of source": ({"sources.shop.kind": "kafak"}, "sources.shop.kind must be one of parquet, json, csv, generator, rate, got 'kafak'"),
+    "no kind": ({"sink": {}}, "sink.kind must be one of parquet, json, csv, console, memory, got nothing"),
+    "no table": ({"join": 3}, "join must be a table, got 3"),
+    "name": ({"sources.a b": {"kind": "rate"}, "streams.v.source": "a b"}, 'sources must have names of letters, digits and _, got "a b"'),
+    "one stream": ({"streams": {"v": GOOD["streams"]["v"]}}, "streams must be at least two tables [streams.NAME], got only v"),
+    "memory": ({"join.memory": "lots"}, 'join.memory must be a positive number of rows, a size such as "512 MB", or a table'),
+    "overhead": ({"join.overhead": 256}, 'join.overhead must be a size such as "256 MB", got 256'),
+    "overhead of bytes": ({"join.memory": "1 MB", "join.overhead": "2 MB"}, "join.overhead is a part of a memory in bytes and must be at"),
+    "memory of a stranger": ({"join.memory": {"v": 5, "x": 5}}, "join.memory must"),
+    "policy": ({"join.policy": "porb"}, "did you mean 'prob'?"),
+    "stats": ({"join.stats": "whole"}, "join.stats must be one of window, decayed, sketch, got 'whole'"),
+    "policy without a window": ({"join.policy": "life"}, "join.policy 'life' needs a window that tuples leave, stream o has 'none'"),
+    "no key": ({"join": {"memory": 5}}, "join.on must name the key columns, got nothing, and streams.v has no key of its own"),
+    "unequal keys": ({"join.on": ["a", "b"]}, "join.on must have as many columns as the key of each stream, got 2 for v, 1 for o"),
+    "too many shards": ({"join.shards": 10**9}, "join.shards must be at most 10,000, got 1,000,000,000: each shard has an engine and a"),
+    "fewer rows than cores": ({"join.memory": 1, "spark.master": "local[4]"}, "join.memory must hold at least one row per shard (4)"),
+    "importance": (
+        {"join.policy": "dgl", "streams.o.window": "5 s"},
+        "join.policy 'dgl' goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'",
+    ),
+    "unknown store": ({"join.archive": "s4://a/b"}, "join.archive must be a folder, or a URL of one of file, s3, s3a,"),
+    "no shard": ({"join.shards": 0}, "join.shards must be a whole number >= 1, got 0"),
+    "max_output": ({"join.max_output_per_batch": 0}, "join.max_output_per_batch must be a number of rows >= 1, got 0"),
+    "min_recall": ({"join.min_recall": 90}, "join.min_recall must be a number above 0 and up to 1"),
+    "action": ({"join.min_recall": {"recall": 0.9, "action": "fial"}}, "join.min_recall.action must be one of warn, fail"),
+    "ahead": ({"join.ahead": "soon"}, "join.ahead must be a duration such as"),
+    "what is done ahead": ({"join.ahead": {"limit": "1 day", "action": "fial"}}, "join.ahead.action must be one of wait, drop, got 'fial'"),
+    "generator": ({"sources.shop.skew": [1, 2, 3]}, "sources.shop.skew must be a number >= 0 or one per stream, got [1, 2, 3]"),
+    "burst": ({"sources.shop.burst": "5"}, "sources.shop.burst must be period:length:factor"),
+    "start": ({"sources.shop.start": "2026-01-01"}, "sources.shop.start must be a time such as 2026-01-31T12:00:00Z, without quot"),
+    "trigger": ({"sink.trigger": "daily"}, 'sink.trigger must be "available now", "as soon as possible" or "processing time 5 seconds"'),
+    "trigger without a length": ({"sink.trigger": "processing time 5"}, 'sink.trigger must be a duration such as "10 minutes" above 0'),
+    "a list for a trigger": ({"sink.trigger": ["available now"]}, 'sink.trigger must be "available now", "as soon as possible" or'),
+    "too short a trigger": ({"sink.trigger": "processing time 0.1 ms"}, 'sink.trigger must be a duration such as "10 minutes" above 0'),
+    "a number for a name": ({"join.name": 5}, "join.name must be made of letters, digits, '_', '-' and '.', got 5"),
+    "a name with an umlaut": ({"join.name": "größe"}, 'join.name must be made of letters, digits, \'_\', \'-\' and \'.\', got "größe"'),
+    "a key twice": ({"join.on": ["key", "Key"], "streams.o.key": ["key", "n"]}, 'join.on must name each column once, got ["key", "Key"]'),
+    "a key of its own twice": ({"streams.o.key": ["n", "n"]}, 'streams.o.key must name each column once, got ["n", "n"]'),
+    "one place by two ways": ({"sink": FILES["sink"] | {"checkpoint": "./x/../out"}}, "sink.checkpoint must be another place"),
+    "streams alike": ({"streams.V": GOOD["streams"]["v"]}, "streams must have names that differ by more than their case, got v, o, V"),
+    "no end": (
+        {"sources.shop": {"kind": "generator", "streams": ["v", "o"]}, "sink.trigger": "available now"},
+        'sources.shop.ticks must be a number of ticks, because sink.trigger is "available now", got nothing',
+    ),
+    "no pace": ({"sources.shop": {"kind": "generator", "streams": ["v", "o"]}}, "sources.shop.rows_per_second or ticks_per_batch must be"),
+    "no checkpoint": ({"sink": {"kind": "json", "path": "x"}}, "sink.checkpoint must be the path of a file or folder, got nothing"),
+    "one place for two": ({"sink": FILES["sink"] | {"checkpoint": "out/"}}, 'sink.checkpoint must be another place than sink.path, got "o'),
+    "no such URL": ({"sources.shop": {"kind": "csv", "path": "file:///no/where"}}, "sources.shop.path must be a file or folder that is"),
+    "no such type": (
+        {"sources.shop": {"kind": "csv", "path": ".", "schema": "ts timestmp"}},
+        "sources.shop.schema: the type of ts must be one of string, ",
+    ),
+    "no such folder": ({"sources.shop": {"kind": "csv", "path": "no/where"}}, "sources.shop.path must be a file or folder that is there"),
+    "settings": ({"spark": {"settings": {"a": []}}}, "spark.settings must be a table of texts, numbers and true or false, got {a = []}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG.values(), ids=WRONG)
+def test_a_mistake_is_named_by_its_key_and_is_the_only_one(changes, said):
+    (found,) = mistakes(changes)
+    assert said in found
+
+
+def test_all_mistakes_are_reported_together():
+    found = mistakes({"streams.v.window": 10, "streams.o.time": 5, "join.policy": "best", "sink.kind": "sqlite", "spark": {"mastre": "x"}})
+    assert [mistake.split()[0] for mistake in found] == ["spark.mastre", "streams.v.window", "streams.o.time", "join.policy", "sink.kind"]
+
+
+def test_no_value_makes_the_check_fall_over():
+    for odd in (True, -1, 1.5, "", [], {}, [1]):
+        for section, keys in (("streams.v", STREAM), ("join", JOIN), ("sources.shop", SOURCES["generator"]), ("sink", SINKS["memory"])):
+            for name in keys:
+                assert all(mistake.startswith((section, "sources", "join", "streams")) for mistake in mistakes({f"{section}.{name}": odd}))
+
+
+def test_a_file_that_is_no_toml_is_told_with_its_line(tmp_path):
+    file = tmp_path / "p.toml"
+    file.write_text("[join\nmemory = 3")
+    with pytest.raises(RecipeError, match=r"p\.toml: .*line 1"):
+        read_recipe(file)
+    with pytest.raises(ps.PenstockError, match="cannot be read"):
+        read_recipe(tmp_path / "none.toml")
+
+
+def test_check_prints_a_line_per_mistake_and_leaves_with_2(tmp_path, capsys):
+    file = tmp_path / "p.toml"
+    file.write_text(SAMPLE.read_text().replace('window = "2 minutes"', "window = 2"))
+    assert run(["run", str(file), "--check"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.search(r"streams\.\w+\.window must be", line) is not None for line in lines] == [True, True]
+    assert all(line.startswith(f"penstock: {file}: ") for line in lines)
+
+
+def test_the_sample_has_no_mistakes_and_check_does_not_load_spark():
+    code = f"""
+import sys
+from penstock.cli import run
+status = run(["run", {str(SAMPLE)!r}, "--check", "--set", "join.memory=5", "--set", "join.policy=life"])
+sys.exit(status or 10 * ("pyspark" in sys.modules))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+    assert (ROOT / "examples" / "demo.toml").read_text() == SAMPLE.read_text()
+
+
+def test_every_key_stands_in_the_documentation():
+    text = (ROOT / "docs" / "pipelines.md").read_text()
+    tables = [SPARK, STREAM, JOIN, *SOURCES.values(), *SINKS.values()]
+    names = {name for table in tables for name in table} | {*SOURCES, *SINKS}
+    assert sorted(name for name in names if f"`{name}`" not in text) == []
+
+
+def test_changes_leave_what_they_were_made_from():
+    before = copy.deepcopy(GOOD)
+    changed(GOOD, {"join.memory": 5, "new.table.key": 1})
+    assert before == GOOD
+    with pytest.raises(ps.PenstockError, match=r"join\.memory\.x cannot be set: memory is no table"):
+        changed(GOOD, {"join.memory.x": 5})
