@@ -105,13 +105,16 @@ def keeps_to_the_budget(trial: Trial) -> str | None:
     for given in BUDGETS:
         budget = Budget.parse(given["memory"], trace.streams, allocation=given.get("allocation", "variable"))
         run = trial.run(**{"allocation": "variable"} | dict(given))
-        now = -LATE
+        now, most = -LATE, 0
         for time, rows in run.memory_log:
             now = max(now, int(time))
             weights = trace.size[rows] + OVERHEAD if budget.in_bytes and trace.size is not None else np.ones(len(rows), int)
             used = np.bincount(budget.pool[trace.stream[rows]], weights, len(budget.caps[0]))
+            most = max(most, int(used.sum()))
             if (used > budget.at(now)).any():
                 return f"with memory={given['memory']!r} it held {used.tolist()} at time {time}, where {budget.at(now).tolist()} is allowed"
+        if run.peak_memory != most:
+            return f"with memory={given['memory']!r} it held {most} at most, and reports {run.peak_memory}"
     return None
 
 
@@ -143,13 +146,13 @@ def repeats_itself(trial: Trial) -> str | None:
 def plays_in_any_batches(trial: Trial) -> str | None:
     """Cutting the input into batches changes nothing."""
     engine, batch = trial.open()
-    wanted = as_lists(engine.play(batch))
+    wanted, counts = as_lists(engine.play(batch)), _counts(engine)
     possible = between_instants(trial.trace)
     random = Random(trial.setting)
     for cuts in ([random.choice(possible)], random.sample(possible, len(possible) // 3), possible):
         other, _ = trial.open()
         got = as_lists(play_in_parts(other, batch, cuts))
-        if got != wanted:
+        if got != wanted or _counts(other) != counts:
             return f"{len(cuts) + 1} batches gave {len(got['outputs'])} outputs, one batch {len(wanted['outputs'])}"
     return None
 
@@ -161,11 +164,11 @@ def survives_a_restart(trial: Trial) -> str | None:
         engine, batch = trial.open()
         engine.play(batch.cut(0, cut))
         state = engine.snapshot()
-        wanted = as_lists(engine.play(batch.cut(cut, size)))
+        wanted, counts = as_lists(engine.play(batch.cut(cut, size))), _counts(engine)
         for _ in range(2):  # the same bytes serve again: nobody has written to them
             other, _ = trial.open()
             other.restore(state)
-            if as_lists(other.play(batch.cut(cut, size))) != wanted:
+            if as_lists(other.play(batch.cut(cut, size))) != wanted or _counts(other) != counts:
                 return f"after a restart at row {cut} of {size} it chose others: what it remembers must be in `snapshot` and `restore`"
     return None
 
@@ -175,7 +178,8 @@ def accounts_for_every_row(trial: Trial) -> str | None:
     engine, batch = trial.open()
     played, totals = engine.play(batch), engine.totals
     last = played.retained[played.retained[:, 0] == played.retained[:, 0].max(initial=0), 1]
-    if sorted([*played.sheds, *played.expired, *last]) != list(range(len(batch))):
+    counted = (len(played.sheds), len(played.expired), len(last)) == (totals.n_shed, totals.n_expired, totals.retained)
+    if sorted([*played.sheds, *played.expired, *last]) != list(range(len(batch))) or not counted or totals.n_input != len(batch):
         return f"of {len(batch)} rows {totals.n_shed} were shed, {totals.n_expired} expired and {totals.retained} are there"
     return None
 
@@ -290,6 +294,11 @@ def as_lists(played: Played) -> dict[str, list[Any]]:
     """What happened, in its order; but what expires in an instant does so all at once."""
     ordered = {name: getattr(played, name).tolist() for name in ("outputs", "sheds", "retained", "series")}
     return ordered | {"expired": sorted(played.expired.tolist())}
+
+
+def _counts(engine: Engine) -> dict[str, Any]:
+    """Without the steps of heaps, which a batch may begin anew."""
+    return {name: count for name, count in vars(engine.totals).items() if name != "n_steps"}
 
 
 def between_instants(trace: Trace) -> list[int]:
