@@ -1,7 +1,8 @@
 # `make` alone lists what can be done. Needs GNU make, a POSIX sh and Python 3.11 or newer; everything else is
 # installed into .venv by `make setup`, at the versions and hashes of the lock files.
 
-JOBS ?= 2
+# Three processes keep two cores busy: tests on Spark wait as much as they compute.
+JOBS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -28,13 +28,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.shard.cells import UNKNOWN, _headers, packer
+from penstock.shard.cells import UNKNOWN, _headers, packer, to_cells
 from penstock.shard.counts import counted
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.bench.contenders import CONTENDERS, Job, query
 from penstock.spark.bench.contest import _settings, _watch, open_session
 from penstock.spark.join import join as operator
-from penstock.spark.join.processor import JoinProcessor, _cells, _counts, _gather, _packed
+from penstock.spark.join.processor import JoinProcessor, _counts, _frame, _gather, _packed
 
 
 class Idle(JoinProcessor):
@@ -47,7 +47,7 @@ class Idle(JoinProcessor):
         self.cells.updateValue(("idle", 0), (b"something",))
         size = sum(table.num_rows for table in tables if table is not None)
         if size and self.outputs:
-            yield from _cells([self._alike(tables, int(size * self.outputs))])
+            yield _frame([cell for _, cell in to_cells(self._alike(tables, int(size * self.outputs)))])
         yield _counts(self.plan, dict.fromkeys(counted(len(self.plan.streams)), 0.0))
 
     def _alike(self, tables: list[pa.Table | None], size: int) -> pa.Table:
