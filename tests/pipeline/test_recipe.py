@@ -208,3 +208,11 @@ def test_changes_leave_what_they_were_made_from():
     assert before == GOOD
     with pytest.raises(ps.PenstockError, match=r"join\.memory\.x cannot be set: memory is no table"):
         changed(GOOD, {"join.memory.x": 5})
+
+
+def test_every_source_and_sink_of_the_catalog_can_be_opened():
+    """The two tables are in two rooms, because a file is checked without Spark."""
+    pytest.importorskip("pyspark")
+    from penstock.spark.pipeline import query
+
+    assert set(query.SOURCES) == set(SOURCES) and set(query.SINKS) == set(SINKS)
