@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cli.summary import summary
 from penstock.ledger.ledger import Ledger, find
-from penstock.ledger.marks import Mark
+from penstock.ledger.settled_marks import Mark
 from penstock.pipeline.recipe import Recipe, changed, check_recipe
 from recipes import FILES, GOOD
 from shards import plan_of

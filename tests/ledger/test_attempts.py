@@ -17,8 +17,8 @@ from penstock.cli import run
 from penstock.ledger.epochs import enter, runs
 from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.manifest import Attempt
-from penstock.ledger.marks import marks
 from penstock.ledger.pruning import prune, rewind
+from penstock.ledger.settled_marks import marks
 from penstock.ledger.verify import verify
 from settled import no_state, settle
 from shards import Shard, owed, plan_of, played, write

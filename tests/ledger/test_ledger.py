@@ -20,7 +20,7 @@ import penstock as ps
 from ledgers import a_checkpoint, one_row
 from penstock.ledger.attempts import manifests
 from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
-from penstock.ledger.marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
+from penstock.ledger.settled_marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.ledger.store import Store
 from shards import owed, plan_of, played, tables, write
 from strategies import examples

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from penstock.shard.spark_hash import can_hash, placed
-from penstock.spark.join.dispatch import _plain as plain
+from penstock.spark.join.route_choice import _plain as plain
 from penstock.spark.join.routes import Route
 from sparks import ON_SPARK, START
 

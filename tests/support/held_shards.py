@@ -13,7 +13,7 @@ from penstock.core.clock_limit import Limit, told
 from penstock.shard.cells import UNKNOWN
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import Vault
+from penstock.shard.state_rows import ShardState
 from penstock.shard.waiting_rows import Told
 
 Row = tuple[int, str]
@@ -46,8 +46,8 @@ class Held:
         self.head: Any = None
         self.cells = Cells()
 
-    def vault(self, plan: ShardPlan) -> Vault:
-        return Vault(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
+    def vault(self, plan: ShardPlan) -> ShardState:
+        return ShardState(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
     def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
         """One batch, from the state and back into it."""

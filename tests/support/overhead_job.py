@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import Vault
+from penstock.shard.state_rows import ShardState
 
 MEMORY, BATCH = 100_000, 200_000
 
@@ -55,12 +55,13 @@ def main(kind: str, keys: int, overhead: int, folder: Path) -> None:
         return out
 
     def play(where: Path, cells: Cells, head: list, begin: int, size: int):
-        vault = Vault(plan(pa.int64() if kind == "whole" else pa.string()), 0, lambda: head[0], lambda new: head.__setitem__(0, new), cells)
-        shard, clocks = vault.open(where), np.array([begin + size // 2] * 2)
+        own = plan(pa.int64() if kind == "whole" else pa.string())
+        state = ShardState(own, 0, lambda: head[0], lambda new: head.__setitem__(0, new), cells)
+        shard, clocks = state.open(where), np.array([begin + size // 2] * 2)
         result = shard.play(tables(begin, size), clocks)
         for _ in result.joined:
             pass
-        vault.save(shard, result, clocks, where)
+        state.save(shard, result, clocks, where)
         return result.counts
 
     warm = Cells(folder / "warm-cells"), [None]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.ledger.choice import Choice, check_target, choose
 from penstock.ledger.ledger import ARRIVED, BATCH, GONE, LEFT, ROW, STREAM, TIME, Pages, find
 from penstock.ledger.manifest import Attempt
-from penstock.ledger.marks import Mark, stretches
+from penstock.ledger.settled_marks import Mark, stretches
+from penstock.ledger.settlement_pages import Choice, check_target, choose
 from penstock.ledger.store import Store
 
 Outputs = Counter[tuple[int, ...]]

@@ -42,7 +42,7 @@ def verify(
     """Check every page of a ledger: which batches are intact, and what is wrong. The exit status is 1 if anything is wrong."""
     as_json = wants_json(form)
     from penstock.ledger.ledger import find
-    from penstock.ledger.marks import query_of
+    from penstock.ledger.settled_marks import query_of
     from penstock.ledger.verify import verify as check
 
     pages = find(archive, name=name, query=query if checkpoint is None else query_of(checkpoint))

@@ -21,7 +21,7 @@ from penstock.cli.output import (
     print_json,
     wants_json,
 )
-from penstock.cli.runs import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
+from penstock.cli.simulate_output import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
 from penstock.cli.texts import check_size, integer, memories, moment, read_rates, real, settings, span, words
 from penstock.core.errors import PenstockError
 

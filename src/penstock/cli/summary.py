@@ -76,7 +76,7 @@ def _settled(archive: str, checkpoint: str | None) -> int:
     """The outputs that settlements have written so far."""
     from penstock.core.errors import PenstockError
     from penstock.ledger.ledger import find
-    from penstock.ledger.marks import marks, query_of
+    from penstock.ledger.settled_marks import marks, query_of
 
     try:
         return sum(mark.rows or 0 for mark in marks(find(archive, query=None if checkpoint is None else query_of(checkpoint))))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
-from penstock.core.encoded import pack, policy_state, unpack
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
+from penstock.core.state_encoding import pack, policy_state, unpack
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
 from penstock.engine.binding import Columns, combinations

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from penstock.core.errors import PenstockError
 from penstock.ledger.ledger import Ledger, Pages
 from penstock.ledger.manifest import Attempt, attempt_in
-from penstock.ledger.marks import marks, settled
 from penstock.ledger.sealed import sealed
+from penstock.ledger.settled_marks import marks, settled
 from penstock.ledger.store import Store
 
 _NAME = re.compile(r"(\d{4,})-(\d{9,})-([A-Za-z0-9-]+)\.json")

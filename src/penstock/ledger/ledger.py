@@ -4,7 +4,7 @@
                              batches/batch-…-shard-….parquet what one attempt at a batch did in one shard
                              manifests/batch-…-shard-….json  what it wrote, and which attempts it followed (manifest.py)
                              runs/0002-000000012-….json      the runs of the query (epochs.py)
-                             settled/from-000000000.json     what has been settled (marks.py)
+                             settled/from-000000000.json     what has been settled (settled_marks.py)
 
 A file is written whole or not at all, and an attempt that does the same writes the same files. In a page each stream has row groups
 of its own, and so have the departures, so that a reader of one of them skips the others by their statistics. Our own columns begin

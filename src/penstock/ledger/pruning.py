@@ -11,8 +11,8 @@ from penstock.ledger.attempts import manifests, refuse
 from penstock.ledger.epochs import REWIND, take
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt
-from penstock.ledger.marks import Mark, marks, settled
 from penstock.ledger.sealed import sealed, unsealed
+from penstock.ledger.settled_marks import Mark, marks, settled
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from penstock.core.errors import PenstockError
 from penstock.ledger.attempts import StateHeads, followed, heads_of, wrong_pages
-from penstock.ledger.choice import check_commits
 from penstock.ledger.ledger import Page, Pages, hull
 from penstock.ledger.manifest import Attempt, Manifest, Span, attempt_in
-from penstock.ledger.marks import Folder, Mark, last_certain, last_commit, marks
 from penstock.ledger.pruning import pruned
 from penstock.ledger.sealed import unsealed
+from penstock.ledger.settled_marks import Folder, Mark, last_certain, last_commit, marks
+from penstock.ledger.settlement_pages import check_commits
 
 T = TypeVar("T")
 

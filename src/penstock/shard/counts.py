@@ -29,7 +29,7 @@ PLAYED = (
     Count("n_expired"),
     Count("n_late"),
 )
-"""What the engine counts (`contract.Totals`)."""
+"""What the engine counts (`contract.Totals`); of late rows it sees only some (late_rows.py), of rows that were dropped none."""
 BESIDE = (Count("n_ahead"), Count("n_null"))
 LOSSES = (
     Count("lost", judged=True),

@@ -2,8 +2,8 @@
 
 Spark hands a shard to whichever worker is free. Reading it back from the state takes time in proportion to what is held, so a worker
 leaves the shard as it lies in memory in Spark's local folder, under a mark that is also in the state: whoever finds another mark in the
-state, or nothing here, rebuilds. It is data (core/encoded.py), in a folder that nobody else can write to. Blocks of payload have files of
-their own, written once and mapped into memory.
+state, or nothing here, rebuilds. It is data (core/state_encoding.py), in a folder that nobody else can write to. Blocks of payload have
+files of their own, written once and mapped into memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.encoded import unpack, write
 from penstock.core.errors import PenstockError
 from penstock.core.owned_folder import own_folder, own_name
+from penstock.core.state_encoding import unpack, write
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.payload import Block, Changes, Payload
 from penstock.shard.shard import Shard

@@ -23,15 +23,16 @@ from penstock.engine.opening import open_engine
 from penstock.ledger.manifest import Attempt
 from penstock.policies.table import open_policy
 from penstock.shard.cells import UNKNOWN, ticks
-from penstock.shard.compared import LINKS, compared_columns, numbers_in
 from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
 from penstock.shard.keys import LASTING, KeyBook
+from penstock.shard.late_rows import broken_promises, without_refused
 from penstock.shard.meter.loss import Loss
 from penstock.shard.meter.meter import Meter
 from penstock.shard.output_limit import Quota
 from penstock.shard.overhead import PLACE, ghosts_in
 from penstock.shard.payload import Changes, Payload
+from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
 from penstock.shard.shard_plan import ShardPlan
@@ -148,10 +149,10 @@ class Shard:
         Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
         """
         before, names_from, trimmed = self.engine.totals, len(self.book.number), len(self.trimmed)
-        tables, refused = self._in_order(tables)
+        tables, refused = without_refused(tables, self.plan.times, self.problem, self.engine.seen)
         batch, places = self._arrange(tables)
         names = self.book.since(names_from)  # before any is forgotten: who plays the batch again must forget the same
-        broken = np.count_nonzero(batch.time < (self.engine.seen - self.problem.lateness)[batch.stream])
+        broken = broken_promises(batch, self.engine.seen, self.problem)
         first_row = before.next_row
         for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
             if table is not None and len(rows):
@@ -171,8 +172,8 @@ class Shard:
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
             changes["judged"] = self.judged.close(self._unwatched())
-        late = refused + int(broken) - (self.engine.totals.n_late - before.n_late)
-        self.note_late(late)
+        late = refused + broken - (self.engine.totals.n_late - before.n_late)  # beside those that the engine counted
+        self.engine.count_late(late)
         changes |= self.aside.changes()
         result = Result(self._counts(before, self.meter.loss, trimmed), changes, batch, names, late=late)
         if self.plan.archive is not None:
@@ -201,26 +202,6 @@ class Shard:
             pass
         self._advance(clocks)
         self.trimmed = self.trimmed[:0]
-
-    def _in_order(self, tables: Sequence[pa.Table | None]) -> tuple[Sequence[pa.Table | None], int]:
-        """Without the rows that come too late for windows that count rows, which depend on the order of arrival; and how many these are.
-
-        The clocks of all shards decide what is late, so that it does not depend on the number of shards.
-        """
-        if not any(window.kind in COUNTING for window in self.problem.windows):
-            return tables, 0
-        now, kept, late = int(self.engine.seen.max()), [], 0
-        for table, time in zip(tables, self.plan.times, strict=True):
-            if table is not None:
-                timely = ticks(table[time]) >= now
-                late += int(np.count_nonzero(~timely))
-                table = table if timely.all() else table.filter(pa.array(timely))
-            kept.append(table)
-        return kept, late
-
-    def note_late(self, rows: int) -> None:
-        """Count rows that broke their promise and that the engine has not counted: it looks at their own windows only."""
-        self.engine.count_late(rows)
 
     def _arrange(self, tables: Sequence[pa.Table | None]) -> tuple[Batch, list[Ints]]:
         """All rows in the order of play, by time, stream and `order`; and the place of each row of each stream in it."""

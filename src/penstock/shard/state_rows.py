@@ -144,7 +144,7 @@ def _plain(setting: Any) -> str:
     return re.sub(r"'pyarrow\.Field<(.*?)>'", r"\1", str(setting))
 
 
-class Vault:
+class ShardState:
     """The state of one shard: `open` it, `save` it after each batch."""
 
     def __init__(self, plan: ShardPlan, number: int, get_head: Callable[[], Any], set_head: Callable[[Any], None], cells: Cells) -> None:
@@ -290,7 +290,7 @@ def _replay(shard: Shard, cell: bytes) -> None:
     shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
     shard.reserve(entry.pop("aside", np.zeros(1, np.int64)))
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
-    shard.note_late(late)
+    shard.engine.count_late(late)
 
 
 def _chunks(shard: Shard) -> list[bytes]:

@@ -18,7 +18,7 @@ from penstock.engine.ranking_codes import Prices
 from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
-from penstock.statistics.fixed import Fixed, given_table, whole_prices, whole_table
+from penstock.statistics.known_beforehand import Fixed, given_table, whole_prices, whole_table
 from penstock.statistics.sketch import Sketch
 from penstock.statistics.window import WindowCounts
 

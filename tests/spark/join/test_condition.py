@@ -16,12 +16,12 @@ pytest.importorskip("pyspark")
 
 from held_shards import plan
 from penstock.ledger.ledger import Ledger, find
-from penstock.ledger.marks import marks
+from penstock.ledger.settled_marks import marks
 from penstock.pipeline.sql_functions import KEYWORDS, PASSING, RANDOM, STEADY
 from penstock.pipeline.sql_words import unsteady
 from penstock.shard.state_rows import check, settings
 from penstock.spark.join.condition import _strange_words, check_harmless
-from penstock.spark.join.session_terms import ANSI, ZONE
+from penstock.spark.join.condition_settings import ANSI, ZONE
 from sparks import ON_SPARK, SCHEMA, at, bag_of_members, joined
 
 on_spark = [*ON_SPARK]

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
-from penstock.shard.state_rows import Vault
+from penstock.shard.state_rows import ShardState
 from places import DATA
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
@@ -168,7 +168,7 @@ def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, mem
     held: Counter[str] = Counter()
     for key, (head, cells) in read_back(spark, tmp_path / "checkpoint", None).items():
         number = plans[0].shards.index(key)
-        shard = Vault(plans[0], number, lambda head=head: head, None, Cells(cells)).open(None)
+        shard = ShardState(plans[0], number, lambda head=head: head, None, Cells(cells)).open(None)
         held["rows"] += len(shard.engine.retained())
         held["alive"] += sum(block.n_alive for block in shard.payload.blocks.values())
         held["bytes"] += sum(block.table.nbytes for block in shard.payload.blocks.values())

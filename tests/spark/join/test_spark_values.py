@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 
 pytest.importorskip("pyspark")
-from penstock.shard.compared import _sized
+from penstock.shard.predicate_columns import _sized
 from sparks import ON_SPARK, at, bag
 
 pytestmark = ON_SPARK

@@ -21,7 +21,7 @@ from ledgers import a_checkpoint
 from penstock.cli import run
 from penstock.core.value import OBJECTIVES, Objective
 from penstock.ledger.ledger import Ledger, find
-from penstock.ledger.marks import marks
+from penstock.ledger.settled_marks import marks
 from penstock.ledger.store import Store
 from shards import BATCHES, Members, Shard, owed, plan_of, shards_of, write
 

@@ -32,7 +32,7 @@ from penstock.engine.contract import Engine, Keep, Played, Totals
 from penstock.shard.meter.interval import Crowd, Reach
 from penstock.shard.meter.loss import Loss, as_estimated
 from penstock.shard.meter.lost_outputs import Seen, TimesInMemory
-from penstock.shard.meter.past import Missed, Past
+from penstock.shard.meter.past_rows import Missed, Past
 from penstock.shard.meter.sample import Units, draw, heaviest, most_met, most_per_key
 from penstock.shard.meter.shadow import open_shadow
 

@@ -40,10 +40,10 @@ from penstock.spark.join.arguments import (
     whole_number,
     yes_or_no,
 )
-from penstock.spark.join.dispatch import links_in_ledger, places, route_of, sent_columns
+from penstock.spark.join.condition_settings import ANSI, ZONE, terms_of
 from penstock.spark.join.join_columns import Comparison, compare
+from penstock.spark.join.route_choice import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.join.routes import Route
-from penstock.spark.join.session_terms import ANSI, ZONE, terms_of
 from penstock.spark.join.stream import Stream, prepared
 from penstock.spark.join.widening import widened
 from penstock.statistics.table import RUNNING

@@ -19,7 +19,7 @@ from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
 from penstock.shard.output_limit import Quota
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import CELL_KEY, CELL_VALUE, HEAD, Vault
+from penstock.shard.state_rows import CELL_KEY, CELL_VALUE, HEAD, ShardState
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.join.task import running
@@ -54,15 +54,15 @@ class JoinProcessor(StatefulProcessor):
             yield from self._play_all(number, _packed(rows))
             return
         nearby = local.folder_of(query, self.plan.name, number)
-        vault = Vault(self.plan, number, self._get_head, self.head.update, self.cells)
-        shard = vault.open(nearby)
+        state = ShardState(self.plan, number, self._get_head, self.head.update, self.cells)
+        shard = state.open(nearby)
         tables, told, nulls = _gather(_packed(rows), len(self.plan.streams))
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
         tables, clocks = shard.sift(tables, told)
         result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
-        self._record(query, run, batch, number, shard, result, begins=vault.head is None)
-        vault.save(shard, result, clocks, nearby)
+        self._record(query, run, batch, number, shard, result, begins=state.head is None)
+        state.save(shard, result, clocks, nearby)
         yield _counts(self.plan, result.counts | {"n_null": nulls, "total_n_null": shard.n_null})
         spare_from_collection("play")
 

@@ -34,7 +34,7 @@ from penstock.shard.payload import Block, Payload
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import Vault, plan_of, whole
+from penstock.shard.state_rows import ShardState, plan_of, whole
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
 from penstock.spark.reshard.rewrite import StateRows, rewrite_state
@@ -94,7 +94,7 @@ def opened(rows: StateRows) -> list[Shard]:
         cells[int(key[0])][at] = value
     plan = plan_of(json.loads(next(iter(heads.values()))[1]))
     return [
-        Vault(plan, number, lambda head=heads[key]: head, lambda _: None, _Cells(cells[key])).open(None)  # type: ignore[misc]
+        ShardState(plan, number, lambda head=heads[key]: head, lambda _: None, _Cells(cells[key])).open(None)  # type: ignore[misc]
         for number, key in enumerate(plan.shards)
         if key in heads
     ]

@@ -32,9 +32,9 @@ from penstock.ledger.ledger import (
     LedgerPlan,
 )
 from penstock.ledger.manifest import Span
-from penstock.ledger.marks import NOTHING, bounds
-from penstock.spark.join.dispatch import read_predicate
+from penstock.ledger.settled_marks import NOTHING, bounds
 from penstock.spark.join.join_columns import sql_condition
+from penstock.spark.join.route_choice import read_predicate
 
 _VALUE = "_value"
 _BUCKET = "_bucket"

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.core.errors import PenstockError
 from penstock.core.value import ObjectiveSpec
-from penstock.ledger.choice import check_target, choose
 from penstock.ledger.ledger import Pages, find
-from penstock.ledger.marks import Folder, Mark, query_of, stretches
 from penstock.ledger.places import mixed
+from penstock.ledger.settled_marks import Folder, Mark, query_of, stretches
+from penstock.ledger.settlement_pages import check_target, choose
 from penstock.ledger.store import Store
 from penstock.spark.join.condition import check_harmless
-from penstock.spark.join.session_terms import session_under
+from penstock.spark.join.condition_settings import session_under
 from penstock.spark.session.session import use_this_python
 from penstock.spark.settle.heads import state_heads
 from penstock.spark.settle.owed import named, owed_outputs, pages_frame, read_parquet, whole_rows, without_void

@@ -19,9 +19,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.engine.contract import Keep
-from penstock.shard.compared import compared_columns
 from penstock.shard.keys import KeyBook
 from penstock.shard.meter.meter import Meter
+from penstock.shard.predicate_columns import compared_columns
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan

@@ -8,8 +8,8 @@ from penstock.core.errors import PenstockError
 from penstock.ledger.attempts import StateHeads, followed, heads_of, refuse, wrong_pages
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt, Manifest, Span
-from penstock.ledger.marks import NOTHING, Folder, Mark, last_certain, last_commit, marks, reach, settled, together
 from penstock.ledger.pruning import pruned
+from penstock.ledger.settled_marks import NOTHING, Folder, Mark, last_certain, last_commit, marks, reach, settled, together
 from penstock.ledger.store import Store
 
 

@@ -25,7 +25,7 @@ from penstock.core.trace import LIMIT
 from penstock.core.window import Window
 from penstock.engine.contract import PIECE, Keep
 from penstock.shard.meter.meter import Meter
-from penstock.shard.meter.past import Past
+from penstock.shard.meter.past_rows import Past
 from penstock.shard.shard_plan import ShardPlan
 
 MATCHES = {
@@ -122,7 +122,7 @@ def metered(random: Random, *, ghosts: int = 10**6) -> tuple[list[tuple[Any, Any
 @settings(deadline=None, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_what_late_rows_have_missed_is_counted(random):
-    with patch("penstock.shard.meter.past.PIECE", random.choice((1, 5, 1 << 19))):
+    with patch("penstock.shard.meter.past_rows.PIECE", random.choice((1, 5, 1 << 19))):
         told, meter, (lost, value) = metered(random)
     for loss, _, truth, worth in told:
         assert loss.lost == truth and math.isclose(loss.lost_value, worth, abs_tol=1e-9)

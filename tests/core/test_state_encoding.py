@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import penstock as ps
-from penstock.core.encoded import pack, unpack
+from penstock.core.state_encoding import pack, unpack
 from penstock.engine.compiled.state import SLOT
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3) | st.binary(max_size=3)
