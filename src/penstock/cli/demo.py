@@ -77,8 +77,6 @@ def _run(recipe: Recipe, *, quiet: bool) -> Sequence[dict[str, Any]]:
 
     from penstock.spark.pipeline import query as pipeline
 
-    if not quiet:
-        typer.echo(" starting Spark")
     return watch(recipe, pipeline.open_session(recipe), quiet=quiet)
 
 
