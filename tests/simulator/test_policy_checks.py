@@ -85,6 +85,7 @@ class Short:
 
 OWN = {"the README's": Productive, "with a state": Moody}
 MAKERS = {name: lambda name=name: name for name in ps.POLICIES} | OWN
+compiled_only = pytest.mark.skipif(not COMPILED, reason="all checks in all settings take minutes without compilation")
 # Without compilation every second setting must do.
 SOME = list(SETTINGS) if COMPILED else list(SETTINGS)[1::2]
 CASES = [
@@ -106,6 +107,7 @@ def test_every_policy_keeps_the_contract(check, policy, setting, stepwise):
     assert check(Trial(MAKERS[policy], setting, stepwise, ticks)) is None
 
 
+@compiled_only
 def test_the_report_is_a_sentence_per_check():
     report = ps.check_policy(Moody())
     assert report.ok and len(report.findings) == len(CHECKS)
@@ -113,6 +115,7 @@ def test_the_report_is_a_sentence_per_check():
     assert lines[0] == "moody: all checks hold" and lines[-1].startswith("  holds   ") and len(lines) == 1 + len(CHECKS)
 
 
+@compiled_only
 @pytest.mark.parametrize(
     ("policy", "broken", "said"),
     (
@@ -129,6 +132,7 @@ def test_what_a_policy_does_not_keep_is_named(policy, broken, said):
     assert said in str(report)
 
 
+@compiled_only
 def test_a_policy_that_is_refused_for_a_setting_is_tried_in_the_others():
     report = ps.check_policy("life")
     assert report.ok and not report.undefined
