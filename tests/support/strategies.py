@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -28,10 +28,11 @@ from oracle import Row
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
 from penstock.core.problem import Problem
-from penstock.engine.contract import Engine, Played
+from penstock.engine.contract import Engine
 from penstock.engine.opening import compiled_form, open_engine
 from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
+from penstock.simulator.policy_checks import play_in_parts
 from penstock.statistics.table import open_statistics
 from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS
 
@@ -216,13 +217,6 @@ def opened(
     by_row = stepwise or compiled_form(problem, chosen) is None
     source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=by_row)
     return open_engine(problem, chosen, source, keep or ps.Keep(), stepwise=stepwise), batch
-
-
-def play_in_parts(engine: Engine, batch: Batch, cuts: Iterable[int]) -> Played:
-    """Play a batch in parts that begin at the rows `cuts`."""
-    bounds = [0, *sorted(cuts), len(batch)]
-    parts = [engine.play(batch.cut(begin, end)) for begin, end in pairwise(bounds)]
-    return Played.join(parts, 0)
 
 
 # ----------------------------------------------------------------------------------------------- seeded random traces

@@ -24,7 +24,7 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedRun:
     """One run of the engine; `structure_bytes` is what its own arrays take, None where it is not the compiled one."""
 
     seconds: float
@@ -68,7 +68,7 @@ def bench_trace(rows: int, keys: int, *, seed: int = 0) -> Trace:
     return generate(max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed)
 
 
-def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool = False, seed: int = 0) -> Timed:
+def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool = False, seed: int = 0) -> TimedRun:
     """Play a trace once; every output counts 1. What `simulate` does, with the engine at hand.
 
     >>> play(bench_trace(1000, 50), "prob", window=100, memory=20).totals.peak_memory
@@ -89,7 +89,7 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
     engine = open_engine(problem, chosen, source, Keep(outputs=outputs))
     began = perf_counter()
     engine.play(batch)
-    return Timed(perf_counter() - began, engine.totals, getattr(engine, "structure_bytes", None))
+    return TimedRun(perf_counter() - began, engine.totals, getattr(engine, "structure_bytes", None))
 
 
 def speeds(trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say) -> list[Speed]:
@@ -98,7 +98,7 @@ def speeds(trace: Trace, policies: Sequence[str], *, window: int, memories: Sequ
     >>> [s.policy for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)]
     ['fifo', 'prob']
     """
-    best: dict[tuple[int, str], Timed] = {}
+    best: dict[tuple[int, str], TimedRun] = {}
     for number, memory, policy in _turns(policies, memories, repeat):
         say(f"{policy}, memory {memory:,}, run {number} of {repeat}")
         played = play(trace, policy, window=window, memory=memory)
@@ -126,7 +126,7 @@ def dense(policy: str, *, outputs: bool, rows: int = 100_000, window: int = 20_0
     `outputs=True` keeps them, as pairs of row numbers.
     """
     trace = bench_trace(rows, 100, seed=seed)
-    best: Timed | None = None
+    best: TimedRun | None = None
     for number in range(1, repeat + 1):
         say(f"{policy} with many outputs{', kept' if outputs else ''}, run {number} of {repeat}")
         played = play(trace, policy, window=window, memory=max(1, window // 2), outputs=outputs)

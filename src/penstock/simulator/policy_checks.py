@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -307,7 +307,7 @@ def between_instants(trace: Trace) -> list[int]:
     return rows
 
 
-def play_in_parts(engine: Engine, batch: Batch, cuts: list[int]) -> Played:
+def play_in_parts(engine: Engine, batch: Batch, cuts: Iterable[int]) -> Played:
     """Play a batch in parts that begin at the rows `cuts`."""
     bounds = [0, *sorted(cuts), len(batch)]
     return Played.join([engine.play(batch.cut(begin, end)) for begin, end in pairwise(bounds)], 0)
