@@ -20,6 +20,8 @@ import penstock as ps
 from ledgers import a_checkpoint, one_row
 from penstock.ledger.attempts import manifests
 from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
+from penstock.ledger.pruning import pruned
+from penstock.ledger.sealed import sealed
 from penstock.ledger.settled_marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together
 from penstock.ledger.store import Store
 from shards import owed, plan_of, played, tables, write
@@ -364,3 +366,42 @@ def test_tables_of_the_tests_have_what_the_ledger_asks_for():
     arrived, left = tables(played(Random(1)), 0)
     assert arrived[0] is not None and arrived[0].column_names == ["row", "arrived", "time", "key0", "importance", "k", "a_v"]
     assert left.column_names == ["row", "left"]
+
+
+def test_files_beside_the_ledgers_are_passed_over(tmp_path):
+    Ledger(tmp_path, plan_of((8, 8)), "q1")
+    (tmp_path / "README.txt").write_text("ours")
+    (tmp_path / "plan.json").write_text("{")
+    (tmp_path / "empty").mkdir()
+    assert find(tmp_path).query == "q1"
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize("text", (b"null", b"[]", b'{"id": null}', b'{"id": 5}', b'{"id": ""}', b"\xff", b"", DEEP))
+def test_a_checkpoint_whose_metadata_names_no_query_is_refused(tmp_path, text):
+    (tmp_path / "metadata").write_bytes(text)
+    with pytest.raises(ps.PenstockError, match=r"checkpoint must be .*: its file metadata names no query"):
+        query_of(tmp_path)
+
+
+@pytest.mark.parametrize("facts", ({}, *({"before": odd} for odd in (None, True, -1, 1.5, "x", "1", [], {}, [1], float("nan"), 10**30))))
+def test_an_odd_record_of_pruning_is_named(tmp_path, facts):
+    Ledger(tmp_path, plan_of((8, 8)), "q1")
+    pages = find(tmp_path)
+    pages.store.put(f"{pages.folder}/pruned/before-000000001.json", sealed(facts))
+    with pytest.raises(ps.PenstockError, match=r"whole ledger: test-q1/pruned/before-000000001\.json is "):
+        pruned(pages)
+
+
+@pytest.mark.parametrize("text", (DEEP, b'{"a":' * 100_000))
+def test_deeply_nested_files_are_named(tmp_path, text):
+    Ledger(tmp_path, plan_of((8, 8)), "q1")
+    pages = find(tmp_path)
+    pages.store.put(f"{pages.folder}/settled/from-000000000.json", text)
+    with pytest.raises(ps.PenstockError, match=r"settled/from-000000000\.json is damaged"):
+        marks(pages)
+    pages.store.put(f"{pages.folder}/plan.json", text)
+    with pytest.raises(ps.PenstockError, match=r"plan\.json is damaged"):
+        find(tmp_path)

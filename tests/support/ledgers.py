@@ -8,6 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.ledger.ledger import Ledger, LedgerPlan, find
+from penstock.ledger.manifest import Attempt
+from penstock.ledger.pruning import prune
+from settled import settle
+
 
 def one_row(**columns: Any) -> tuple[list[pa.Table | None], pa.Table]:
     """A batch of a shard in which one tuple came and left."""
@@ -23,3 +28,19 @@ def a_checkpoint(folder: Path, commits: range | int, query: str = "q1") -> Path:
         (folder / "commits" / str(number)).write_text("v1\n{}")
         (folder / "commits" / f".{number}.crc").write_text("")
     return folder
+
+
+def a_pruned_ledger(folder: Path, plan: LedgerPlan) -> None:
+    """A ledger `a` and its checkpoint `c`: batches 0 and 1 are settled and pruned, and batch 5 has a tuple that would have met them."""
+    ledger = Ledger(folder / "a", plan, "q1")
+    after: list[Attempt] = []
+    for batch in range(6):
+        arrived, left = one_row(row=[batch], time=[10 * batch])
+        if batch == 5:
+            arrived = [None, pa.table({"row": [99], "arrived": [9], "time": [5], "key0": ["x"], "importance": [1.0], "b_v": [1]})]
+        facts = {"after": after, "promised": [10 * batch, 10 * batch - 15]}
+        after = [ledger.write(batch, 0, arrived, left.slice(0, 0), **facts)]
+        if batch == 4:
+            settle(folder / "a", a_checkpoint(folder / "c", range(5)), folder / "to")
+            prune(find(folder / "a"))
+    a_checkpoint(folder / "c", range(6))

@@ -165,6 +165,28 @@ def test_a_folder_of_another_user_is_not_ones_own(tmp_path, monkeypatch):
     assert own_folder(tmp_path / "mine") is None
 
 
+def test_a_folder_deep_inside_that_others_may_write_to_is_noticed(tmp_path):
+    deep = tmp_path / "mine" / "engine" / "compiled" / "more"
+    deep.mkdir(parents=True)
+    for folder in (tmp_path / "mine", *deep.relative_to(tmp_path / "mine").parents, deep):
+        (tmp_path / "mine" / folder).chmod(0o700)
+    assert own_folder(tmp_path / "mine") == tmp_path / "mine"
+    for folder in (deep, deep.parent):
+        folder.chmod(0o777)
+        assert own_folder(tmp_path / "mine") is None
+        folder.chmod(0o700)
+    assert own_folder(tmp_path / "mine") is not None
+    (deep / "link").symlink_to(tmp_path)  # what is behind it is not looked at
+    assert own_folder(tmp_path / "mine") is None
+
+
+def test_a_folder_that_goes_meanwhile_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "mine" / "engine" / "compiled").mkdir(parents=True)
+    (tmp_path / "mine").chmod(0o700)
+    monkeypatch.setattr(os, "walk", lambda path: [(str(path), ["engine", "gone"], []), (f"{path}/engine", ["gone"], [])])
+    assert own_folder(tmp_path / "mine") == tmp_path / "mine"
+
+
 def test_kernels_are_kept_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
     asked: list[Path] = []
 
@@ -306,3 +328,28 @@ def test_a_crafted_type_does_not_run(trap):
     crafted = plan_of((8, 8), schema=json.dumps({"type": "struct", "fields": [field]}))
     with pytest.raises(ps.PenstockError, match="user-defined type"):
         schema_of(crafted, trust=False)
+
+
+def test_sql_in_the_metadata_of_a_schema_is_left_out():
+    """Spark evaluates the default of a column that a file lacks, whatever SQL it is."""
+    default = dict.fromkeys(("EXISTS_DEFAULT", "CURRENT_DEFAULT"), "reflect('java.lang.System', 'exit', '1')")
+
+    def field(name: str, kind: Any) -> dict[str, Any]:
+        return {"name": name, "type": kind, "nullable": False, "metadata": default}
+
+    inner = {"type": "struct", "fields": [field("x", "long")]}
+    array = {"type": "array", "elementType": inner, "containsNull": False}
+    table = {"type": "map", "keyType": inner, "valueType": array, "valueContainsNull": False}
+    kinds = {"k": "string", "a_v": inner, "b_v": array, "m": table}
+    crafted = plan_of((8, 8), schema=json.dumps({"type": "struct", "fields": [field(*one) for one in kinds.items()]}))
+    for trust in (False, True):
+        found = schema_of(crafted, trust=trust)
+        assert "DEFAULT" not in found.json() and found.names == list(kinds)
+        assert found.simpleString() == TYPED.StructType.fromJson(json.loads(crafted.schema)).simpleString()
+        assert not any(own.nullable for own in found) and not found["b_v"].dataType.containsNull
+
+
+def test_a_collation_of_a_schema_stays():
+    text = {"name": "k", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"k": "spark.UTF8_LCASE"}, "comment": "x"}}
+    found = schema_of(plan_of((8, 8), schema=json.dumps({"type": "struct", "fields": [text]})), trust=False)
+    assert found["k"].dataType == TYPED.StringType("UTF8_LCASE") and found["k"].metadata == {}

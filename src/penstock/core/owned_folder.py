@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -32,15 +33,29 @@ def own_name() -> str:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a folder and those in it are this user's, and nobody else can put another in its place."""
+    """Whether a folder and all below it are this user's, and nobody else can put another in its place."""
     if not hasattr(os, "getuid"):
         return True  # no such owners here: what is in the user's profile is the user's
-    inner = [one for one in path.iterdir() if one.is_dir()]
-    mine = all(one.lstat().st_uid == os.getuid() and not _others_write(one.lstat()) for one in (path, *inner))
-    return mine and all(
+    return all(map(_is_mine, _with_inner(path))) and all(
         above.stat().st_uid in (0, os.getuid()) and (not _others_write(above.stat()) or bool(above.stat().st_mode & stat.S_ISVTX))
         for above in path.parents
     )
+
+
+def _with_inner(path: Path) -> Iterator[Path]:
+    """A folder and all below it. Links are not followed; they count as folders that anybody may write to."""
+    yield path
+    for place, folders, _ in os.walk(path):
+        yield from (Path(place) / name for name in folders)
+
+
+def _is_mine(path: Path) -> bool:
+    """Whether a folder is this user's, and nobody else may write to it; one that is gone meanwhile does no harm."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    return found.st_uid == os.getuid() and not _others_write(found)
 
 
 def _others_write(found: os.stat_result) -> bool:

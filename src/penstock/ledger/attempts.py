@@ -20,6 +20,7 @@ StateHeads = Callable[[int], Sequence[Attempt]]
 """The last attempts of all shards, as the state after a batch names them."""
 _PIECE = 1 << 20
 _NAMED = 5  # of what is wrong, in a message
+_FOREIGN = "is of the query"
 
 
 def manifests(pages: Pages, attempts: Iterable[Attempt]) -> tuple[dict[Attempt, Manifest], list[str]]:
@@ -28,15 +29,21 @@ def manifests(pages: Pages, attempts: Iterable[Attempt]) -> tuple[dict[Attempt, 
     def one(attempt: Attempt) -> Manifest | str:
         name = f"{pages.folder}/manifests/{attempt.stem}.json"
         try:
-            return Manifest.of(pages.store.read(name), name)
+            made = Manifest.of(pages.store.read(name), name)
         except PenstockError as error:
             return str(error)
+        return made if made.query in (None, pages.query) else f"manifest {name} {_FOREIGN} {made.query!r}, not {pages.query!r}"
 
     wanted = list(attempts)
     with ThreadPoolExecutor(READERS) as pool:
         found = dict(zip(wanted, pool.map(one, wanted), strict=True))
     good = {attempt: made for attempt, made in found.items() if isinstance(made, Manifest)}
     return good, [made for made in found.values() if isinstance(made, str)]
+
+
+def strangers(pages: Pages, attempts: Iterable[Attempt]) -> list[str]:
+    """What is said of manifests that another query wrote: somebody copied them here."""
+    return sorted(text for text in manifests(pages, attempts)[1] if f".json {_FOREIGN} " in text)
 
 
 def followed(

@@ -9,13 +9,13 @@ same number, the one whose name is larger wins.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import PenstockError
 from penstock.ledger.ledger import Ledger, Pages
 from penstock.ledger.manifest import Attempt, attempt_in
-from penstock.ledger.sealed import sealed
+from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.settled_marks import marks, settled
 from penstock.ledger.store import Store
 
@@ -30,6 +30,11 @@ class Run(NamedTuple):
     epoch: int
     first: int
     run: str
+
+    @property
+    def file(self) -> str:
+        """The name of its record in the ledger."""
+        return f"runs/{self.epoch:04}-{self.first:09}-{self.run}.json"
 
     @property
     def is_rewind(self) -> bool:
@@ -54,8 +59,8 @@ def enter(ledger: Ledger, run: str | None, batch: int, after: Sequence[Attempt])
         return there[-1].epoch if there else 1
     mine = [one for one in there if one.run == run]
     if not mine:
-        _check_front(store, folder, batch, settled(marks(Pages(store, folder))), after)
-        take(store, folder, run, batch)
+        _check_front(store, folder, batch, settled(marks(Pages(store, folder))), after, {one.epoch: one.run for one in there})
+        take(store, folder, run, batch, after)
         there = runs(store, folder)
         mine = [one for one in there if one.run == run]
     if there[-1] != mine[-1]:
@@ -66,15 +71,40 @@ def enter(ledger: Ledger, run: str | None, batch: int, after: Sequence[Attempt])
     return mine[-1].epoch
 
 
-def take(store: Store, folder: str, run: str, batch: int) -> None:
-    """Register a run under the next number."""
+def take(store: Store, folder: str, run: str, batch: int, after: Sequence[Attempt] = ()) -> None:
+    """Register a run under the next number, with the attempts that it follows, as far as the shard that takes it knows them.
+
+    Its shards start together, so another one may have registered it a moment ago: a second number would make two runs of one.
+    """
     there = runs(store, folder)
+    if any(one.run == run for one in there):
+        return
     epoch = 1 + (there[-1].epoch if there else 0)
-    store.put(f"{folder}/runs/{epoch:04}-{batch:09}-{run}.json", sealed({"epoch": epoch, "first_batch": batch, "run": run}))
+    record = {"epoch": epoch, "first_batch": batch, "run": run, "after": [one.stem for one in after]}
+    store.put(f"{folder}/{Run(epoch, batch, run).file}", sealed(record))
 
 
-def _check_front(store: Store, folder: str, batch: int, settled: int, after: Sequence[Attempt]) -> None:
-    """Refuse a run whose first batch lies behind what is there: its checkpoint is a copy or an old one."""
+def since_rewind(there: Sequence[Run]) -> list[Run]:
+    """The runs after the last rewind: what older ones wrote may have been discarded."""
+    last = max((one.epoch for one in there if one.is_rewind), default=0)
+    return [one for one in there if one.epoch > last]
+
+
+def followed_by(store: Store, folder: str, run: Run) -> list[Attempt] | None:
+    """The attempts that a run followed, as its record names them; None: it was written before they were named."""
+    where = f"{folder}/{run.file}"
+    facts = unsealed(store.read(where), where)
+    if "after" not in facts:
+        return None
+    named = facts["after"] if isinstance(facts["after"], list) else [facts["after"]]
+    found = [attempt for attempt in (attempt_in(f"{stem}.json") for stem in named) if attempt is not None]
+    if len(found) != len(named):
+        raise PenstockError(f"archive must be a whole ledger: {where} is damaged, it is no record of a run as Penstock writes them")
+    return found
+
+
+def _check_front(store: Store, folder: str, batch: int, settled: int, after: Sequence[Attempt], ran: Mapping[int, str]) -> None:
+    """Refuse a run whose first batch lies behind what is there: its checkpoint is a copy or an old one. `ran` is the run of each epoch."""
     names = store.names(f"{folder}/manifests")
     attempts = [one for one in map(attempt_in, names) if one is not None]
     found = [one.batch for one in attempts]
@@ -92,11 +122,13 @@ def _check_front(store: Store, folder: str, batch: int, settled: int, after: Seq
             f"or an old one. Use the checkpoint that the ledger was written with; or take over with `penstock ledger rewind {store.given} "
             f"--to {batch - 1}`, which discards batches {batch} to {newest} of the ledger"
         )
-    rivals = [(one.epoch, one.batch) for mine in after for one in attempts if one.batch == mine.batch and one.epoch > mine.epoch]
+    again = ((mine, one) for mine in after for one in attempts if one.batch == mine.batch and one.epoch > mine.epoch)
+    # An earlier release could give one run two numbers.
+    rivals = [(one.epoch, one.batch) for mine, one in again if ran.get(one.epoch, "") != ran.get(mine.epoch)]
     if rivals:
-        epoch, again = max(rivals)
+        epoch, played = max(rivals)
         raise PenstockError(
-            f"batch {again} of the ledger {where}, which this checkpoint has committed, has been played again by run {epoch}, from a copy "
+            f"batch {played} of the ledger {where}, which this checkpoint has committed, has been played again by run {epoch}, from a copy "
             "of the checkpoint or an old one: two queries cannot share a ledger. Continue with that one, or use a new checkpoint"
         )
     lacking = [one.stem for one in after if f"{one.stem}.json" not in set(names)]

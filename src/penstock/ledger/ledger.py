@@ -123,9 +123,9 @@ class Ledger:
 
     def __init__(self, archive: str | os.PathLike[str], plan: LedgerPlan, query: str, *, begins: bool = True) -> None:
         """Open it; a new one only where the query `begins`: what came before would be missing in it."""
-        self.plan = plan
+        self.plan, self.query = plan, query
         self.store = Store(archive)
-        self.folder = _folder(plan.name, query)
+        self.folder = folder_of_query(plan.name, query)
         name = f"{self.folder}/plan.json"
         there = self.store.read(name)
         if there is None and not begins:
@@ -181,6 +181,7 @@ class Ledger:
             promised=tuple(promised or [None] * len(arrived)),
             continues=continues,
             last=last,
+            query=self.query,
         )
         made = manifest.attempt
         if page is not None:
@@ -223,6 +224,11 @@ class Pages:
     def page(self, attempt: Attempt) -> Page:
         """The page of an attempt."""
         return Page(attempt.batch, attempt.shard, f"{self.folder}/batches/{attempt.stem}.parquet")
+
+    def orphans(self) -> list[Attempt]:
+        """The attempts that have a page and no manifest: it is written last."""
+        found = (attempt_in(name) for name in self.store.names(f"{self.folder}/batches") if name.endswith(".parquet"))
+        return sorted({one for one in found if one is not None} - set(self.attempts()))
 
     def bare(self) -> list[Page]:
         """The pages of release 0.1.0, which have no manifests, by batch and shard."""
@@ -290,7 +296,7 @@ def _ledgers(store: Store) -> tuple[list[Pages], dict[str, PenstockError]]:
     """The ledgers of an archive; and the folders of those whose plan cannot be read, with what is wrong."""
     found: list[Pages] = []
     damaged = {}
-    for folder in store.names():
+    for folder in store.folders():
         if "plan.json" in store.names(folder):
             try:
                 found.append(Pages(store, folder))
@@ -309,10 +315,10 @@ def _may_be(folder: str, name: str | None, query: str | None) -> bool:
     return folder.startswith(begin and f"{begin}-") and folder.endswith(end and f"-{end}")
 
 
-def _folder(name: str, query: str) -> str:
+def folder_of_query(name: str, query: str) -> str:
     """The folder of a query's ledger: its plan has the names as they are.
 
-    >>> _folder("orders / clicks", "7f-1")
+    >>> folder_of_query("orders / clicks", "7f-1")
     'orders-clicks-7f-1'
     """
     return f"{_plain(name)}-{_plain(query)}"

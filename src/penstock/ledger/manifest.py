@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from penstock.core.errors import PenstockError
 
-LAYOUT = 2
-"""Of pages: columns of the user are named by their positions in the result. In 0.1.0, which had no manifests, they had their names."""
+LAYOUT = 3
+"""From 2 on, columns of the user are named in pages by their positions in the result (in 0.1.0, which had no manifests, they had their
+names); from 3 on, a manifest names its query."""
 _NAME = re.compile(r"batch-(\d{9,})-shard-(\d{4,})-run-(\d{4,})-([0-9a-f]{32})\.(?:json|parquet)")
 
 Span = tuple[int, int]
@@ -60,10 +61,14 @@ class Manifest:
     continues: bool = False  # a ledger of 0.1.0, whose pages have no manifests
     last: bool = False  # of a run over DataFrames that do not stream
     layout: int = LAYOUT
+    query: str | None = None  # None: written before it was named
 
     def text(self) -> bytes:
         """As JSON."""
-        return (json.dumps(asdict(self), sort_keys=True) + "\n").encode()
+        facts = asdict(self)
+        if self.query is None:  # its digest is of a text without it
+            del facts["query"]
+        return (json.dumps(facts, sort_keys=True) + "\n").encode()
 
     @property
     def attempt(self) -> Attempt:
@@ -78,12 +83,17 @@ class Manifest:
         named = attempt_in(name.rpartition("/")[2])
         if named is None or _digest(text) != named.digest:
             raise PenstockError(f"manifest {name} is damaged: its digest is not the one in its name")
-        facts: dict[str, Any] = json.loads(text)
-        if facts["layout"] > LAYOUT:
-            raise PenstockError(f"manifest {name} is of a newer release of Penstock (layout {facts['layout']}); use that release")
-        facts["after"] = tuple(Attempt(*one) for one in facts["after"])
-        facts["spans"] = tuple(None if span is None else (span[0], span[1]) for span in facts["spans"])
-        found = cls(**facts | {"promised": tuple(facts["promised"])})
+        try:
+            facts: dict[str, Any] = json.loads(text)
+            if facts["layout"] > LAYOUT:
+                raise PenstockError(f"manifest {name} is of a newer release of Penstock (layout {facts['layout']}); use that release")
+            facts["after"] = tuple(Attempt(*one) for one in facts["after"])
+            facts["spans"] = tuple(None if span is None else (span[0], span[1]) for span in facts["spans"])
+            found = cls(**facts | {"promised": tuple(facts["promised"])})
+        except PenstockError:
+            raise
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise PenstockError(f"manifest {name} is damaged: it is no manifest as Penstock writes them") from None
         if found.attempt[:3] != named[:3]:
             raise PenstockError(f"manifest {name} is damaged: it is of batch {found.batch}, shard {found.shard}, run {found.epoch}")
         return found

@@ -30,7 +30,10 @@ def pruned(pages: Pages) -> int:
     found = []
     for name in names:
         where = f"{pages.folder}/pruned/{name}"
-        found.append(int(unsealed(pages.store.read(where), where)["before"]))
+        before = unsealed(pages.store.read(where), where).get("before")
+        if isinstance(before, bool) or not isinstance(before, int) or before < 0:
+            raise PenstockError(f"archive must be a whole ledger: {where} is damaged, it must have the number of a batch, got {before!r}")
+        found.append(before)
         if name != f"before-{found[-1]:09}.json":
             raise PenstockError(f"archive must be a whole ledger: {where} is the record of another pruning, before batch {found[-1]}")
     return max(found, default=0)

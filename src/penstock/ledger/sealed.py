@@ -32,10 +32,11 @@ def unsealed(text: bytes | None, name: str, *, bare: Callable[[dict[str, Any]], 
     try:
         facts = json.loads(text)
         assert isinstance(facts, dict)
-    except (ValueError, AssertionError):
+        found = facts.pop(_CHECKSUM, None)
+        wanted = _checksum(facts)
+    except (ValueError, AssertionError, RecursionError):
         raise PenstockError(f"archive must be a whole ledger: {name} is damaged, it is no JSON of ours") from None
-    found = facts.pop(_CHECKSUM, None)
-    if found != _checksum(facts) if found is not None else not bare(facts):
+    if found != wanted if found is not None else not bare(facts):
         raise PenstockError(f"archive must be a whole ledger: {name} is damaged, its checksum is not that of its content")
     return facts
 

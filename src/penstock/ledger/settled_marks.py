@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.ledger.ledger import BATCH_RUN, Pages, hull
-from penstock.ledger.manifest import Attempt, Span
+from penstock.ledger.manifest import Attempt, Span, attempt_in
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
 
@@ -86,6 +86,8 @@ def _read(facts: Any, streams: int) -> Mark:
     whole += [number for first, last, by in spans for number in (first, last, *(end for span in by if span is not None for end in span))]
     if any(type(number) is not int for number in whole) or type(mark.to) is not str or any(len(by) != streams for _, _, by in spans):
         raise ValueError
+    if any(attempt_in(f"{one.stem}.json") != one for one in mark.heads):
+        raise ValueError
     return mark
 
 
@@ -99,8 +101,11 @@ def query_of(checkpoint: str | os.PathLike[str]) -> str:
     store = Store(checkpoint, "checkpoint")
     text = store.read("metadata")
     try:
-        return str(json.loads(text or b"{}")["id"])
-    except (ValueError, KeyError):
+        found = json.loads(text or b"{}")["id"]
+        if not isinstance(found, str) or not found:
+            raise TypeError
+        return found
+    except (ValueError, KeyError, TypeError, RecursionError):
         trouble = "no query has written there" if text is None else "its file metadata names no query"
         raise PenstockError(f"checkpoint must be the checkpoint folder of a query, got {store.given!r}: {trouble}") from None
 

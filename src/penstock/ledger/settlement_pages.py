@@ -23,7 +23,8 @@ class Choice:
     bare: list[Page] = field(default_factory=list)  # of release 0.1.0: nothing vouches for them
     spans: dict[int, list[Span | None]] = field(default_factory=dict)  # by batch, of what is new
     heads: list[Attempt] = field(default_factory=list)  # the last attempts that are settled
-    lost: int = 0  # batches that were pruned, but may match
+    lost: int = 0  # batches that were pruned, but may match: the last before `floor`
+    floor: int = 0  # the first batch that has not been pruned
 
     @property
     def times(self) -> list[Span | None]:
@@ -48,11 +49,13 @@ def choose(
     heads = heads_of(pages, newest, there, state)
     if newest is None:
         newest = max((one.batch for one in heads), default=last_certain((page.batch for page in bare), pages.query))
+    asked, floor = since, pruned(pages)
     since, through = wanted(known, newest, to, since, through)
+    if since + 1 < floor:
+        _refuse_pruned(pages, asked, since, floor)
     if through <= since:
         _check_settled(known, since, heads)
         return Choice(since, since)
-    floor = pruned(pages)
     new, before, wrong = followed(pages, heads, max(since + 1, floor), there)
     refuse(wrong)
     _check_follows(known, since, before, new)
@@ -73,7 +76,16 @@ def choose(
     counted = [one for one in (*old, *fresh) if one.sha256 is not None]
     refuse(wrong_pages(pages, counted))
     last = _last(fresh, before)
-    return Choice(since, through, [pages.page(one.attempt) for one in counted], loose, spans, last, max(0, floor - begin))
+    return Choice(since, through, [pages.page(one.attempt) for one in counted], loose, spans, last, max(0, floor - begin), floor)
+
+
+def _refuse_pruned(pages: Pages, asked: int | None, since: int, floor: int) -> None:
+    if asked is not None:
+        raise PenstockError(f"since must be at least {floor - 1}, got {asked}: the batches before {floor} were pruned")
+    raise PenstockError(
+        f"archive must be a whole ledger, but batches before {floor} were pruned, and hence settled, while the marks in "
+        f"{pages.folder}/settled end with batch {since}: bring these back"
+    )
 
 
 def _last(fresh: list[Manifest], before: set[Attempt]) -> list[Attempt]:

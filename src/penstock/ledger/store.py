@@ -23,16 +23,16 @@ _WHOLE = ("s3", "gcs", "abfs", "py::fsspec")
 """Stores in which a put is atomic, and a move is not."""
 
 
-def folder_of(archive: Any) -> str | None:
+def folder_of(archive: Any, argument: str = "archive") -> str | None:
     """A place that Spark can read again: what it takes for a pattern would not be found."""
     if archive is None:
         return None
     if not isinstance(archive, str | os.PathLike) or not os.fspath(archive) or re.search(r"[{}\[\]*?\\]", os.fspath(archive)):
-        raise PenstockError(f"archive must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
+        raise PenstockError(f"{argument} must be a folder or URL without any of {{}}[]*?\\ in it, got {archive!r}")
     scheme = _SCHEME.fullmatch(os.fspath(archive))
     if scheme is not None and scheme[1].lower() not in (*_KNOWN, *_other_schemes()):
         raise PenstockError(
-            f"archive must be a folder, or a URL of one of {', '.join(_KNOWN)} (or of what fsspec knows, where that is installed), "
+            f"{argument} must be a folder, or a URL of one of {', '.join(_KNOWN)} (or of what fsspec knows, where that is installed), "
             f"got {_without_secrets(os.fspath(archive))!r}"
         )
     return os.fspath(archive)
@@ -110,9 +110,16 @@ class Store:
 
     def names(self, folder: str = "") -> list[str]:
         """What is in a folder, in order, without hidden files."""
+        return [info.base_name for info in self._infos(folder)]
+
+    def folders(self) -> list[str]:
+        """The folders in this one, in order, without hidden ones."""
+        return [info.base_name for info in self._infos("") if info.type == fs.FileType.Directory]
+
+    def _infos(self, folder: str) -> list[fs.FileInfo]:
         with self._naming("read"):
             found = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True))
-        return sorted(info.base_name for info in found if not info.base_name.startswith((".", "_")))
+        return sorted((info for info in found if not info.base_name.startswith((".", "_"))), key=lambda info: info.base_name)
 
     def exists(self) -> bool:
         """Whether there is such a folder."""

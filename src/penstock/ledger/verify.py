@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from penstock.core.errors import PenstockError
-from penstock.ledger.attempts import StateHeads, followed, heads_of, wrong_pages
+from penstock.ledger.attempts import StateHeads, followed, heads_of, strangers, wrong_pages
+from penstock.ledger.epochs import followed_by, runs, since_rewind
 from penstock.ledger.ledger import Page, Pages, hull
 from penstock.ledger.manifest import Attempt, Manifest, Span, attempt_in
 from penstock.ledger.pruning import pruned
@@ -58,12 +59,53 @@ def verify(pages: Pages, checkpoint: Folder | None, state: StateHeads) -> Report
     if newest is not None and checkpoint is not None:
         tried(lambda: check_commits(newest, checkpoint, there, bare, done), None)
     floor = tried(lambda: pruned(pages), 0)
-    heads: list[Attempt] = tried(lambda: heads_of(pages, newest, there, state), [])
-    known, missing = _all_that_counts(pages, heads, floor, there)
+    heads: list[Attempt] = tried(lambda: heads_of(pages, newest, there, state), _newest(there, newest))
+    named, behind = _said_by_runs(pages, [one.batch for one in there] + [page.batch for page in bare], floor)
+    named |= {one for mark in done for one in mark.heads}
+    known, missing = _all_that_counts(pages, {*heads, *named}, floor, there)
+    missing += _without_manifests(pages, floor, there, newest)
     damaged = wrong_pages(pages, known)
     old = [page for page in _unverified(known, bare, newest, pages.query, heads) if page.batch >= floor]
     bad = {one.batch for one in map(attempt_in, _files([*missing, *damaged])) if one is not None}
-    return Report(pages.plan.name, pages.query, _good(known, bad), [*wrong, *missing, *damaged], len(old), floor)
+    counted = {one.attempt for one in known}
+    others = [text for text in strangers(pages, [one for one in there if one not in counted]) if text not in missing]
+    told = list(dict.fromkeys([*wrong, *behind, *missing, *damaged, *others]))
+    return Report(pages.plan.name, pages.query, _good(known, bad), told, len(old), floor)
+
+
+def _newest(there: Sequence[Attempt], newest: int | None) -> list[Attempt]:
+    """The last attempts that are there, where it cannot be said which of them count: what they follow can be checked all the same."""
+    near = [one for one in there if newest is None or one.batch <= newest]
+    last = max(((one.batch, one.epoch) for one in near), default=None)
+    return [one for one in near if (one.batch, one.epoch) == last]
+
+
+def _said_by_runs(pages: Pages, batches: Sequence[int], floor: int) -> tuple[set[Attempt], list[str]]:
+    """The attempts that the runs since a rewind followed, which were committed therefore; and what is wrong with their records."""
+    named: set[Attempt] = set()
+    wrong = []
+    end = max(batches, default=-1)
+    for run in since_rewind(runs(pages.store, pages.folder)):
+        try:
+            after = followed_by(pages.store, pages.folder, run)
+        except PenstockError as error:
+            wrong.append(str(error))
+            continue
+        named |= set(after or ())
+        # A batch without data does not reach the join, so the last one before a run may have left nothing.
+        if after is None and run.first - 2 > max(end, floor - 1):
+            told = f"says that batches before {run.first} were committed, but the ledger ends with batch {end}"
+            wrong.append(f"{pages.folder}/{run.file} {told}")
+    return named, wrong
+
+
+def _without_manifests(pages: Pages, floor: int, there: Sequence[Attempt], newest: int | None) -> list[str]:
+    """Pages of batches that have no manifests at all. The last batch may have begun, and what was before a rewind is discarded."""
+    orphans, epochs = pages.orphans(), [one.epoch for one in runs(pages.store, pages.folder) if one.is_rewind]
+    end = max((one.batch for one in (*there, *orphans)), default=-1) - 1 if newest is None else newest
+    batches = {one.batch for one in there}
+    gone = [one for one in orphans if floor <= one.batch <= end and one.batch not in batches and one.epoch > max(epochs, default=0)]
+    return [f"page {pages.page(one).name} has no manifest" for one in gone]
 
 
 def _all_that_counts(pages: Pages, heads: Iterable[Attempt], floor: int, there: Sequence[Attempt]) -> tuple[list[Manifest], list[str]]:

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from ledgers import a_checkpoint
+from ledgers import a_checkpoint, a_pruned_ledger
 from penstock.cli import run
 from penstock.core.value import OBJECTIVES, Objective
 from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.sealed import sealed
 from penstock.ledger.settled_marks import marks
 from penstock.ledger.store import Store
 from shards import BATCHES, Members, Shard, owed, plan_of, shards_of, write
@@ -292,6 +293,62 @@ def test_payload_of_any_type_is_settled_as_it_was(spark, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------ the command line
+
+
+def test_what_pruning_took_is_warned_of(spark, tmp_path, caplog):
+    a_pruned_ledger(tmp_path, plan_of((8, 8)))
+    told = "archive: batches 0 to 1 of the ledger test-q1 were pruned"
+    for ask in (ps.settle, ps.debt):
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="penstock"):
+            ask(tmp_path / "a", checkpoint=tmp_path / "c", spark=spark)
+        assert [record.getMessage()[: len(told)] for record in caplog.records] == [told]
+    caplog.clear()
+    with caplog.at_level("WARNING", logger="penstock"):
+        ps.debt(tmp_path / "a", checkpoint=tmp_path / "c", through=4, spark=spark)
+    assert not caplog.records
+
+
+def fields(**kinds: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in kinds.items()]}
+
+
+def linked(**links: Any) -> dict[str, Any]:
+    link = {"low": ["key0"], "high": ["key0"], "streams": [0, 1], "predicate": "=", "epsilon": 0}
+    return {"links": {"sent": [["key0"], ["key0"]], "types": {"key0": "string"}, "links": [link]} | links}
+
+
+@pytest.mark.parametrize(
+    "crafted",
+    (
+        {"schema": fields(k="string", a_v="long", b_v="long", z="long", value="double")},
+        {"schema": fields(k="decimal(99,99)", a_v="long", b_v="long", value="double")},
+        {"schema": fields(k="decimal(2,9)", a_v="long", b_v="long", value="double")},
+        {"schema": {"type": "struct", "fields": [{"name": 5, "type": "long", "nullable": True, "metadata": {}}]}},
+        {"schema": fields()},
+        {"keys": 99},
+        {"streams": ["a"], "payload": [["k", "a_v"]], "windows": [8]},
+        {"streams": [], "payload": [], "windows": []},
+        {"payload": [[], []]},
+        {"condition": "k"},
+        {"condition": "abs(k, k, k) = 1"},
+        {"condition": "k.x.y = 1"},
+        linked(types={"key0": "nosuch<"}),
+        linked(sent=[["key0"]]),
+        linked(sent=[["k`)) --"], ["key0"]], types={"k`)) --": "string"}),
+    ),
+    ids=str,
+)
+def test_a_plan_that_cannot_be_used_is_told_in_a_sentence(spark, tmp_path, crafted):
+    shards = shards_of((8, 8))[:1]
+    write(Ledger(tmp_path, plan_of((8, 8)), "batch-1"), shards, range(BATCHES), last=BATCHES - 1)
+    file = tmp_path / "test-batch-1" / "plan.json"
+    facts = json.loads(file.read_text())
+    del facts["checksum"]
+    file.write_bytes(sealed(facts | crafted))
+    with pytest.raises(ps.PenstockError, match=r"^plan\.json of the archive \S+/test-batch-1 cannot be used: \S") as told:
+        ps.settle(tmp_path, spark=spark)
+    assert len(str(told.value).splitlines()) == 1
 
 
 def said(capsys: Any, *arguments: Any) -> tuple[int, str, str]:

@@ -56,6 +56,24 @@ def test_emitted_and_settled_are_everything_over_a_restart_with_less_memory(spar
     assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum((first + later).values())  # late rows are in the loss
 
 
+def test_what_a_broken_promise_missed_is_lost_and_settled_over_a_restart(spark, tmp_path):
+    """Each row should have one partner, and has several: it leaves with the first, and settling makes what the others would have made."""
+    parts = {side: disorderly(side) for side in "lr"}
+    archive, checkpoint = str(tmp_path / "ledger"), str(tmp_path / "checkpoint")
+    frames = [in_batches(spark, tmp_path / side, parts[side][:2]) for side in "lr"]
+    options = {"shards": 2, "lateness": "1 second", "policy": "prob", "archive": archive, "matches": 1}
+    ran(joined(*frames, memory=1000, **options), tmp_path)
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][2:])
+    with pytest.raises(Exception, match="matches was"):
+        ran(joined(*frames, memory=30, **options | {"matches": None}), tmp_path)
+    out, seen = ran(joined(*frames, memory=30, **options), tmp_path)
+    settled = bag(ps.settle(archive, checkpoint=checkpoint, to=str(tmp_path / "settled"), spark=spark).drop("settlement"))
+    assert bag(out) + settled == bag(exact(spark, parts))
+    assert seen[-1]["total_n_done"] > 100 and seen[0]["n_done"] > 0
+    assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum(settled.values()) > 0
+
+
 def test_in_order_the_debt_is_what_the_meter_counted(spark, tmp_path):
     parts = {side: [[row for row in rows(side, 150, seconds=60) if at(b) <= row[0] < at(b + 20)] for b in (0, 20, 40)] for side in "lr"}
     frames = [in_batches(spark, tmp_path / side, parts[side]) for side in "lr"]

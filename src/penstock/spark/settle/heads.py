@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.core.errors import PenstockError
 from penstock.ledger.attempts import StateHeads
 from penstock.ledger.manifest import Attempt
+from penstock.shard.state_rows import is_join
 
 
 def state_heads(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str) -> StateHeads:
@@ -20,7 +21,7 @@ def state_heads(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, 
         root = os.fspath(checkpoint) if checkpoint is not None else ""
         try:
             stores = spark.read.format("state-metadata").option("batchId", batch).load(root).collect()
-            found = [text for store in stores if _is_ours(store["operatorProperties"]) for text in _settings(spark, root, batch, store)]
+            found = [text for store in stores if is_join(store["operatorProperties"]) for text in _settings(spark, root, batch, store)]
         except PySparkException as error:
             raise PenstockError(
                 f"which attempts at batch {batch} count does not follow from the ledger alone, and the state in checkpoint {root!r} "
@@ -32,11 +33,6 @@ def state_heads(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, 
         return sorted({Attempt(*one) for facts in mine for one in facts.get("attempts", [])})
 
     return read
-
-
-def _is_ours(properties: str) -> bool:
-    found = json.loads(properties) if properties else {}
-    return {one["stateName"] for one in found.get("stateVariables", [])} == {"head", "cells"}
 
 
 def _settings(spark: SparkSession, root: str, batch: int, store: object) -> list[str]:

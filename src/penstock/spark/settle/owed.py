@@ -35,6 +35,7 @@ from penstock.ledger.manifest import Span
 from penstock.ledger.settled_marks import NOTHING, bounds
 from penstock.spark.join.join_columns import sql_condition
 from penstock.spark.join.route_choice import read_predicate
+from penstock.spark.settle.trusted import plain
 
 _VALUE = "_value"
 _BUCKET = "_bucket"
@@ -196,7 +197,7 @@ def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
     if links is None:
         ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
     else:
-        ours += [T.StructField(f"_{name}", T.DataType.fromDDL(kind)) for name, kind in links["types"].items()]
+        ours += [T.StructField(f"_{name}", plain(T.DataType.fromDDL(kind))) for name, kind in links["types"].items()]
     return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
 
 

@@ -10,6 +10,7 @@ the exact join under the opposite condition, so emitted and settled outputs toge
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, replace
 
@@ -28,7 +29,9 @@ from penstock.spark.join.condition_settings import session_under
 from penstock.spark.session.session import use_this_python
 from penstock.spark.settle.heads import state_heads
 from penstock.spark.settle.owed import named, owed_outputs, pages_frame, read_parquet, whole_rows, without_void
-from penstock.spark.settle.trusted import objective_of, schema_of
+from penstock.spark.settle.trusted import objective_of, schema_of, using
+
+logger = logging.getLogger("penstock")
 
 
 def settle(
@@ -54,7 +57,7 @@ def settle(
     * `objective`: the function that `ps.join` was given as its objective, where it was one: functions are not kept in files.
     * `trust`: the archive may contain code to run: a function of release 0.1.0, and any SQL in its condition (docs/trust.md).
     """
-    return settlement(archive, checkpoint, name, query, to, since, through, objective, trust, spark).frame
+    return _warned(settlement(archive, checkpoint, name, query, to, since, through, objective, trust, spark)).frame
 
 
 def debt(
@@ -70,7 +73,8 @@ def debt(
     spark: SparkSession | None = None,
 ) -> int:
     """How many outputs a join owes that have not been settled; the options are those of `ps.settle`."""
-    return settlement(archive, checkpoint, name, query, None, since, through, objective, trust, spark, counting=True).frame.count()
+    done = settlement(archive, checkpoint, name, query, None, since, through, objective, trust, spark, counting=True)
+    return _warned(done).frame.count()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class Settlement:
     rows: int | None = None  # where they were written
     unverified: int = 0  # pages of a ledger of 0.1.0 that were read, for which nothing vouches
     lost: int = 0  # batches that tuples which came too late may have matched, had they not been pruned
+    floor: int = 0  # the first batch that has not been pruned: those that are lost are before it
+    ledger: str = ""  # its folder in the archive
 
 
 def settlement(
@@ -111,21 +117,25 @@ def settlement(
     pages = ledger_of(archive, checkpoint, name, query)
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     use_this_python(spark)
-    schema = schema_of(pages.plan, trust=trust)
-    if pages.plan.condition is not None and not trust:
-        check_harmless(spark, pages.plan.condition, schema.names)
+    plan = f"{pages.store.given}/{pages.folder}"
+    with using(plan):
+        schema = schema_of(pages.plan, trust=trust)
+        nothing = spark.createDataFrame([], schema)
+        if pages.plan.condition is not None and not trust:
+            check_harmless(spark, pages.plan.condition, schema.names)
     chosen = choose(pages, checkpoint, state_heads(spark, checkpoint, pages.plan.name), to, since, through)
     target = None if to is None else Store(to, "to")
     if target is not None:
         check_target(pages, target, chosen.since)
     spark = session_under(spark, pages.plan)
     function = objective_of(pages.plan, objective, trust=trust, counting=counting)
-    done = Settlement(spark.createDataFrame([], schema), pages.plan.name, pages.query, chosen.since + 1, chosen.through)
-    done = replace(done, unverified=len(chosen.bare), lost=chosen.lost)
+    done = Settlement(nothing, pages.plan.name, pages.query, chosen.since + 1, chosen.through)
+    done = replace(done, unverified=len(chosen.bare), lost=chosen.lost, floor=chosen.floor, ledger=pages.folder)
     if chosen.through <= chosen.since:
         return done
     read = ([f"{pages.store.url}/{page.name}" for page in some] for some in (chosen.pages, chosen.bare))
-    owed = owed_outputs(pages_frame(spark, pages.plan, schema, *read), pages.plan, schema, chosen.since, chosen.times, function)
+    with using(plan):
+        owed = owed_outputs(pages_frame(spark, pages.plan, schema, *read), pages.plan, schema, chosen.since, chosen.times, function)
     if target is None:
         return replace(done, frame=owed)
 
@@ -138,6 +148,19 @@ def settlement(
     replace(mark, rows=rows).write(pages)
     frame = whole_rows(read_parquet(spark, without_void(schema), [f"{target.url}/{folder}"]), schema)
     return replace(done, frame=frame, to=target.url, rows=rows)
+
+
+def _warned(done: Settlement) -> Settlement:
+    """The same, once what pruning took has been told."""
+    if done.lost:
+        logger.warning(
+            "archive: batches %d to %d of the ledger %s were pruned; what tuples that came later than their lateness allows would have "
+            "matched in them is not settled",
+            done.floor - done.lost,
+            done.floor - 1,
+            done.ledger,
+        )
+    return done
 
 
 def ledger_of(archive: Folder, checkpoint: Folder | None = None, name: str | None = None, query: str | None = None) -> Pages:

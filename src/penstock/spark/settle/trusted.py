@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
+from pyspark.errors import PySparkException
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.core.value import Objective
 from penstock.engine.pickled import unpickled_function
 from penstock.ledger.ledger import PICKLED, LedgerPlan, is_function
+from penstock.spark.session.first_line import first_line
+
+Kind = TypeVar("Kind", bound=T.DataType)
+
+
+@contextmanager
+def using(plan: str) -> Iterator[None]:
+    """Say in a sentence that a plan cannot be used where its parts do not fit each other, or Spark does not take them.
+
+    >>> with using("archive/penstock-7f3a"):
+    ...     {}["k"]
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: plan.json of the archive archive/penstock-7f3a cannot be used: its parts do not fit (KeyError: 'k')
+    """
+    told = f"plan.json of the archive {plan} cannot be used:"
+    try:
+        yield
+    except PenstockError:
+        raise
+    except PySparkException as error:
+        if "PATH_NOT_FOUND" in str(error):  # a page, which is not the plan's fault
+            raise
+        raise PenstockError(f"{told} {first_line(error)}") from None
+    except (LookupError, AssertionError, ValueError, TypeError, AttributeError) as error:
+        raise PenstockError(f"{told} its parts do not fit ({type(error).__name__}: {error})") from None
 
 
 def objective_of(plan: LedgerPlan, given: Any, *, trust: bool, counting: bool = False) -> Objective | None:
@@ -41,7 +70,7 @@ def objective_of(plan: LedgerPlan, given: Any, *, trust: bool, counting: bool = 
 
 
 def schema_of(plan: LedgerPlan, *, trust: bool) -> T.StructType:
-    """The columns of the result. A type of the user's own names a module or holds a pickle: only if trusted."""
+    """The columns of the result, without metadata. A type of the user's own names a module or holds a pickle: only if trusted."""
     found = json.loads(plan.schema)
     if not trust and _has_own_types(found):
         raise PenstockError(
@@ -49,9 +78,25 @@ def schema_of(plan: LedgerPlan, *, trust: bool) -> T.StructType:
             "who could write to the archive (docs/trust.md)"
         )
     try:
-        return T.StructType.fromJson(found)
+        return plain(T.StructType.fromJson(found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PenstockError(f"plan.json of the archive must have the schema of the result, got one that cannot be read: {error}") from None
+
+
+def plain(kind: Kind) -> Kind:
+    """A type without the metadata of its fields, in which there may be SQL: the default of a column, which Spark evaluates.
+
+    >>> plain(T.StructType([T.StructField("a", T.LongType(), metadata={"EXISTS_DEFAULT": "1"})]))["a"].metadata
+    {}
+    """
+    found: T.DataType = kind
+    if isinstance(kind, T.StructType):
+        found = T.StructType([T.StructField(field.name, plain(field.dataType), field.nullable) for field in kind])
+    elif isinstance(kind, T.ArrayType):
+        found = T.ArrayType(plain(kind.elementType), kind.containsNull)
+    elif isinstance(kind, T.MapType):
+        found = T.MapType(plain(kind.keyType), plain(kind.valueType), kind.valueContainsNull)
+    return cast(Kind, found)
 
 
 def _has_own_types(found: Any) -> bool:
