@@ -1,13 +1,20 @@
 """`generate`: the distributions that it promises, the bounds that it keeps, and independence of what was not asked."""
 
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from penstock.cli import run as command_line
 from penstock.core.errors import PenstockError
-from penstock.generator.generate import generate, zipf_probabilities
+from penstock.core.tables import read_table
+from penstock.core.trace import Trace
+from penstock.generator.generate import generate
+from penstock.generator.zipf import Generator, zipf_probabilities
+from places import ROOT
 
 
 def keys_of(trace, stream):
@@ -159,6 +166,58 @@ def test_what_is_added_leaves_the_rest_alone():
     assert (keys_of(plain, "R") == keys_of(correlated, "R")).all()
 
 
+def test_drift_renames_all_keys_and_changes_nothing_else():
+    options = {"n": 900, "keys": 20, "rate": 1.5, "disorder": 3, "importance": "rare", "seed": 4}
+    still, moved = generate(**options), generate(**options, drift=300)
+    period = moved.time // 300
+    assert set(period) == {0, 1, 2}
+    names = [set(moved.table["key"].to_numpy()[period == number]) for number in range(3)]
+    assert not (names[0] & names[1] or names[1] & names[2] or names[0] & names[2])
+    assert (moved.table["key"].to_numpy() - 20 * period == still.table["key"].to_numpy()).all()
+    for column in ("stream", "time", "importance"):
+        assert moved.table[column].equals(still.table[column])
+
+
+def test_drift_is_the_same_however_a_stretch_is_cut():
+    made = Generator(keys=9, drift=100, seed=2)
+    whole, parts = made.arrivals(0, 1500), [made.arrivals(begin, begin + 300) for begin in range(0, 1500, 300)]
+    assert whole["key"].to_pylist() == [key for part in parts for key in part["key"].to_pylist()]
+    assert (whole["key"].to_numpy() // 9 == whole["time"].to_numpy() // 100).all()
+
+
+def test_one_kind_after_another_is_both_with_new_keys():
+    zipf, clicks = generate(500, keys=30, seed=1), generate(500, sessions="2:4", seed=2)
+    both = generate(500, sessions="2:4", seed=2, after=zipf)
+    assert both.table.slice(0, len(zipf)).equals(zipf.table)
+    rest = both.table.slice(len(zipf))
+    assert rest["time"].to_pylist() == (clicks.time + 500).tolist()
+    assert rest["stream"].equals(clicks.table["stream"])
+    shift = rest["key"].to_numpy() - clicks.table["key"].to_numpy()
+    assert set(shift) == {int(zipf.table["key"].to_numpy().max()) + 1}
+    thrice = generate(100, orders="listed", after=both)
+    assert not set(thrice.table["key"].to_numpy()[: len(both)]) & set(thrice.table["key"].to_numpy()[len(both) :])
+    assert thrice.n_backwards == 0
+
+
+def test_keys_below_zero_stay_apart_too():
+    first = generate(300, orders=0.0, repeats=10_000.0)
+    assert min(first.table["key"].to_pylist()) < 0
+    both = generate(300, orders=0.0, repeats=10_000.0, after=first).table["key"].to_numpy()
+    assert not set(both[: len(first)]) & set(both[len(first) :])
+
+
+def test_one_kind_after_another_from_the_command_line(tmp_path, capsys):
+    first, both = tmp_path / "first.csv", tmp_path / "both.parquet"
+    assert command_line(["generate", str(first), "--n", "200", "--keys", "9", "--drift", "50", "--seed", "3"]) == 0
+    arguments = ["--n", "300", "--sessions", "3:5", "--delay", "uniform:2:9", "--rate", "2,1", "--after", str(first)]
+    assert command_line(["generate", str(both), *arguments]) == 0
+    begun = generate(200, keys=9, drift=50, seed=3)
+    wanted = generate(300, sessions="3:5", delay="uniform:2:9", rate=(2, 1), after=begun)
+    assert read_table(both).to_pylist() == wanted.table.to_pylist()
+    assert command_line(["generate", str(both), "--sessions", "many"]) == 2
+    assert "sessions must be least:most" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -185,11 +244,32 @@ def test_what_is_added_leaves_the_rest_alone():
         ({"streams": "RS"}, "streams must be a list of different names .* got 'RS'"),
         ({"streams": ("R", "R")}, "streams must be a list of different names"),
         ({"streams": ()}, "streams must be a list of different names"),
-        ({"delay": 20}, "delay says how keys visit streams in orders, and needs orders=, got none"),
+        ({"delay": 20}, "delay says how keys visit streams, and needs orders= or sessions=, got none"),
         ({"first": "complete"}, "first says how keys visit streams"),
         ({"repeats": 9.0}, "repeats says how keys visit streams"),
+        ({"alone": 0.3}, "alone says how keys visit streams, and needs orders=, got none"),
+        ({"sessions": "5:20", "alone": 0.3}, "alone says how keys visit streams, and needs orders=, got sessions="),
+        ({"sessions": "5:20", "orders": 1.0}, "orders and sessions are two kinds of keys"),
+        ({"sessions": "5:20", "drift": 9}, "drift does not go with sessions='5:20', which has keys of its own"),
+        ({"sessions": "5"}, "sessions must be least:most, two whole numbers of clicks such as \"5:20\", got '5'"),
+        ({"sessions": "20:5"}, "sessions must be least:most"),
+        ({"sessions": "0:5"}, "sessions must be least:most"),
+        ({"sessions": "5:20", "delay": "uniform:60:5"}, "delay must be .* got 'uniform:60:5'"),
+        ({"sessions": "5:20", "rate": (1, 0)}, r"rate must be a number > 0 or one per stream, got \(1, 0\)"),
+        ({"sessions": "5:20", "rate": 1e9}, "rate must make at most 1,000,000,000 rows"),
+        ({"drift": 0}, "drift must be a whole number of ticks >= 1, got 0"),
+        ({"after": "Zipf"}, r"after must be a trace, such as ps.generate\(1000\), got 'Zipf'"),
+        ({"after": generate(9, streams=("A", "B"))}, r"streams must be those of after, \('A', 'B'\), got \('R', 'S'\)"),
+        ({"after": generate(9, importance="rare")}, "after must be a trace with the columns stream, time, key, as what follows"),
+        ({"after": Trace.from_streams(R="ab", S="ab")}, "after must be a trace with whole numbers in the column key"),
     ],
 )
 def test_bad_input_is_named(options, message):
     with pytest.raises(PenstockError, match=message):
         generate(**options)
+
+
+@pytest.mark.jit_only  # minutes without compilation
+def test_the_examples_of_the_guide_run():
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "generator.md"), module_relative=False)
+    assert (failed, tried > 5) == (0, True)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, kstest
+from scipy.stats import binomtest, chisquare, kstest
 
 import penstock as ps
 from penstock.cli import run as command_line
@@ -79,6 +79,34 @@ def test_keys_may_repeat_by_a_normal_distribution():
     assert trace.key_values("key").to_numpy().var() == pytest.approx(25, rel=0.05)
 
 
+def test_listed_streams_are_visited_first_to_last_and_a_share_stays_alone():
+    trace = ps.generate(20_000, streams=NAMES, orders="listed", alone=0.3, delay="fixed:5", rate=0.5, seed=1)
+    ways = [tuple(stream for _, stream in way) for way in paths(trace).values() if way[0][0] < 19_900]
+    assert set(ways) == {(0,), (0, 1, 2)}
+    alone = sum(way == (0,) for way in ways)
+    assert binomtest(alone, len(ways), 0.3).pvalue > 0.01
+    assert len(trace) == pytest.approx(20_000 * 0.5 * 3, rel=0.02)
+
+
+def test_drawn_orders_may_stay_alone_too():
+    ways = paths(ps.generate(5000, streams=NAMES, orders=0.0, alone=1.0, seed=1)).values()
+    assert {len(way) for way in ways} == {1}
+    assert {way[0][1] for way in ways} == {0, 1, 2}
+
+
+def test_delays_follow_their_distributions():
+    gamma = waits_of(ps.generate(60_000, orders="listed", delay="gamma:3:200", seed=1), before=58_000)
+    assert gamma.mean() == pytest.approx(200, rel=0.02)
+    assert kstest(gamma, "gamma", args=(3, 0, 200 / 3)).statistic < 0.02
+    uniform = waits_of(ps.generate(20_000, orders="listed", delay="uniform:5:60", seed=1), before=19_900)
+    assert chisquare(np.bincount(uniform, minlength=61)[5:]).pvalue > 0.01
+    assert (uniform.min(), uniform.max()) == (5, 60)
+
+
+def waits_of(trace: ps.Trace, before: int) -> np.ndarray:
+    return np.concatenate([np.diff([time for time, _ in way]) for way in paths(trace).values() if way[0][0] < before])
+
+
 def test_the_same_seed_gives_the_same_trace_and_another_another():
     made = [ps.generate(500, streams=NAMES, orders=1.0, seed=seed).table for seed in (3, 3, 4)]
     assert made[0].equals(made[1])
@@ -92,6 +120,14 @@ def test_the_same_seed_gives_the_same_trace_and_another_another():
         ({"orders": "x"}, "orders must be a number >= 0"),
         ({"orders": 1.0, "delay": 0}, "delay must be a mean number of ticks >= 1"),
         ({"orders": 1.0, "delay": "often"}, "delay must be a mean number of ticks >= 1"),
+        ({"orders": 1.0, "delay": "gamma:2"}, "delay must be a mean number of ticks >= 1, or .* got 'gamma:2'"),
+        ({"orders": 1.0, "delay": "gamma:0:50"}, "delay must be a mean number of ticks >= 1"),
+        ({"orders": 1.0, "delay": "uniform:0:50"}, "delay must be a mean number of ticks >= 1"),
+        ({"orders": 1.0, "delay": "uniform:1.5:50"}, "delay must be a mean number of ticks >= 1"),
+        ({"orders": 1.0, "delay": float("nan")}, "delay must be a mean number of ticks >= 1"),
+        ({"orders": "lsted"}, "orders must be a number >= 0, the Zipf exponent of the orders, or \"listed\", got 'lsted'"),
+        ({"orders": "listed", "first": "complete"}, 'first must be left out with orders="listed"'),
+        ({"orders": 1.0, "alone": 1.5}, "alone must be a share from 0 to 1, got 1.5"),
         ({"orders": 1.0, "rate": 0.0}, "rate must be"),
         ({"orders": 1.0, "rate": (1, 2)}, "rate must be one number"),
         ({"orders": 1.0, "repeats": 0.0}, "repeats must be a number > 0"),

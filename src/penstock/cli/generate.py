@@ -35,24 +35,35 @@ def generate(
     ] = None,
     groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
     top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",
+    drift: Annotated[str | None, typer.Option(metavar="TICKS", help="Every so many ticks all keys get new names.")] = None,
     orders: Annotated[
         str | None,
-        typer.Option(metavar="X", help="Keys that do not repeat but visit the streams in orders: the Zipf exponent of the orders."),
+        typer.Option(metavar="X", help="Keys that visit each stream once: the Zipf exponent of their orders, or listed (first to last)."),
     ] = None,
-    delay: Annotated[str, typer.Option(metavar="TICKS", help="With --orders: the mean delay between two visits, or fixed:TICKS.")] = "100",
+    alone: Annotated[str, typer.Option(metavar="X", help="With --orders: the share of keys without a partner, 0 to 1.")] = "0",
     repeats: Annotated[
         str | None, typer.Option(metavar="X", help="With --orders: keys repeat, by a normal distribution of this variance.")
     ] = None,
     first: Annotated[str, typer.Option(metavar="HOW", help="With --orders: the most frequent order is any, or a complete one.")] = "any",
+    sessions: Annotated[
+        str | None, typer.Option(metavar="L:M", help="Keys that live for least:most clicks, such as 5:20, and never come back.")
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="TICKS", help="With --orders and --sessions, between two visits: a mean, fixed:60, gamma:2:60, uniform:5:60."),
+    ] = None,
+    after: Annotated[Path | None, typer.Option(metavar="FILE", help="A trace to go on from, with new keys; FILE has both.")] = None,
     seed: Annotated[str, typer.Option(metavar="N", help="The same seed and options give the same trace.")] = "0",
     form: FormatOption = "table",
 ) -> None:
-    """Write a trace of synthetic streams: skewed keys, bursts, disorder, importances."""
+    """Write a trace of synthetic streams: skewed keys, bursts, disorder, importances; orders, sessions, keys that drift."""
     as_json = wants_json(form)
     check_target("FILE", file, TABLES)
     names = words(streams, "--streams")
 
+    from penstock.core.trace import read_trace
     from penstock.generator.generate import generate as make
+    from penstock.generator.orders import LISTED
 
     trace = make(
         integer(n, "--n", least=1),
@@ -66,10 +77,14 @@ def generate(
         importance=importance,
         groups=integer(groups, "--groups", least=1),
         top=integer(top, "--top", least=1),
-        orders=None if orders is None else real(orders, "--orders"),
-        delay=delay,
+        drift=None if drift is None else integer(drift, "--drift", least=1),
+        orders=None if orders is None else orders if orders == LISTED else real(orders, "--orders"),
+        alone=real(alone, "--alone"),
         repeats=None if repeats is None else real(repeats, "--repeats"),
         first=first,
+        sessions=sessions,
+        delay=delay,
+        after=None if after is None else read_trace(after, streams=names),
         seed=integer(seed, "--seed", least=0),
     )
     with Files() as files:

@@ -1,35 +1,28 @@
-"""Synthetic streams: seeded traces with Zipf keys, bursts, disorder and importances.
+"""Synthetic streams, seeded: `generate`, with all kinds of keys.
 
-The keys follow Das, section 5.2: every tuple draws its key independently from a Zipf distribution over a small domain,
-and the streams agree, disagree or contradict each other in which keys are frequent. The importances follow Ojewole,
-section 5, and Towne, section 4.1: frequent tuples are ordinary, rare ones matter.
-
-Differs from the papers: neither gives a formula for importances. Here the keys of a stream are cut into groups of
-equal size by frequency, and the levels of the groups rise geometrically.
+Keys that are drawn one by one are in zipf.py, those that visit the streams in an order in orders.py, those that live for a while in
+sessions.py; sequel.py puts one kind after another.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from numbers import Real
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from penstock.core.errors import PenstockError, choose
+from penstock.core.errors import PenstockError
 from penstock.core.trace import Trace
+from penstock.generator.arguments import check_whole, one_per_stream, stream_names
 from penstock.generator.orders import visits
+from penstock.generator.sequel import check_first, followed
+from penstock.generator.sessions import DELAY, visitors
+from penstock.generator.zipf import one_by_one
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-MOST = 1_000_000_000  # rows of a stream, or keys
-RANKS = ("correlated", "uncorrelated", "anti-correlated")
-IMPORTANCE = ("rare", "uniform", "key")
+_ZIPF = ("keys", "skew", "ranks", "burst", "disorder", "importance", "groups", "top", "drift")
+_TAKES = {"orders": ("alone", "repeats", "first", "delay"), "sessions": ("delay",)}
+"""What says more about keys that are drawn one by one, and about the other kinds of keys."""
 
 
 def generate(
@@ -45,10 +38,14 @@ def generate(
     importance: str | None = None,
     groups: int = 5,
     top: int = 100,
-    orders: float | None = None,
-    delay: float | str = 100,
+    drift: int | None = None,
+    orders: float | str | None = None,
+    alone: float = 0.0,
     repeats: float | None = None,
     first: str = "any",
+    sessions: str | None = None,
+    delay: float | str | None = None,
+    after: Trace | None = None,
     seed: int = 0,
 ) -> Trace:
     """A trace of `n` ticks, 0 to n - 1; at equal times the rows are in the order of `streams`.
@@ -70,8 +67,18 @@ def generate(
       for the most frequent, geometrically up to `top`, in whole numbers. `key` gives a key the level that it has in the
       first stream, whatever the stream; `uniform` draws a whole number from 1 to `top` for every tuple.
 
-    * `orders`: instead of all this, keys that visit the streams in some order, the orders drawn from a Zipf distribution of this exponent,
-      with a `delay` between visits; `rate`, `repeats` and `first` belong to it (`penstock.generator.orders`).
+    * `drift`: every so many ticks all keys get new names: key k of the next period is k + keys, and as frequent.
+
+    Or other kinds of keys, which take `rate` and `delay`, the ticks between two visits of a key: the mean of an exponential draw,
+    "fixed:60", "gamma:2:60" (shape and mean) or "uniform:5:60".
+
+    * `orders`: keys that visit each stream once, in an order that is drawn from a Zipf distribution of this exponent; or "listed", in the
+      order of `streams`. A share `alone` of the keys has no partner. `delay` is 100 if not given. With `repeats` and `first` the keys are
+      those of Kwon's experiments (`penstock.generator.orders`).
+    * `sessions`, "5:20": keys that live for 5 to 20 clicks, each in one of the streams, in proportion to their rates, and never come back.
+      `delay` is "uniform:5:60" if not given.
+
+    `after` is a trace that these streams go on from, with new keys, so that they change their character in the middle.
 
     The same arguments give the same trace. Each stream, and each aspect of it, has a random sequence of its own: adding
     a stream, disorder or importances leaves the keys of the others as they were.
@@ -81,234 +88,41 @@ def generate(
     (2000, {'stream': 'S', 'time': 0, 'key': 24})
     >>> sorted(set(generate(1000, importance="rare", seed=7).importance.tolist()))
     [1.0, 3.0, 10.0, 32.0, 100.0]
+    >>> changing = generate(1000, sessions="5:20", rate=2, after=generate(1000, rate=2))
+    >>> int(changing.time.max()), len(changing)
+    (1999, 7190)
     """
-    _whole("n", n, 1, "ticks")
+    check_whole("n", n, 1, "ticks")
+    check_whole("seed", seed, 0)
+    _check_kind(locals())
+    names = stream_names(streams)
+    if after is not None:
+        check_first(after, names)
     if orders is not None:
-        _whole("seed", seed, 0)
-        given = {"keys": keys != 50, "skew": skew != 1.0, "burst": burst, "disorder": disorder, "importance": importance}
-        for argument in (name for name, there in given.items() if there):
-            raise PenstockError(f"{argument} does not go with orders={orders!r}, which has keys of its own; leave one out")
-        (one,) = _each("rate", rate, 1, "one number > 0 with orders", lambda value: value > 0)
-        return visits(n, streams=_names(streams), orders=orders, delay=delay, rate=one, repeats=repeats, first=first, seed=seed)
-    for argument in (name for name, there in {"delay": str(delay) != "100", "repeats": repeats, "first": first != "any"}.items() if there):
-        raise PenstockError(f"{argument} says how keys visit streams in orders, and needs orders=, got none")
-    made = Generator(
-        streams=streams, keys=keys, skew=skew, ranks=ranks, rate=rate, burst=burst, disorder=disorder, importance=importance,
-        groups=groups, top=top, seed=seed,
-    )  # fmt: skip
-    for argument, size in {"n": n, "rate": n * max(made.rates)}.items():
-        if size > MOST:
-            raise PenstockError(f"{argument} must make at most {MOST:,} rows, got {size:.3g}")
-    if (n + disorder) * (disorder + 1) > 1 << 62:
-        raise PenstockError(f"disorder must be a number of ticks that the trace can show, got {disorder}")
-    table = made.whole(n)
-    if len(table) == 0:
-        raise PenstockError(f"rate must give at least one tuple in {n} ticks, got {rate!r}")
-    return Trace(table, streams=made.streams)
+        (one,) = one_per_stream("rate", rate, 1, "one number > 0 with orders", lambda value: value > 0)
+        waits = 100 if delay is None else delay
+        made = visits(n, streams=names, orders=orders, alone=alone, delay=waits, rate=one, repeats=repeats, first=first, seed=seed)
+    elif sessions is not None:
+        rates = one_per_stream("rate", rate, len(names), "a number > 0", lambda value: value > 0)
+        made = visitors(n, streams=names, sessions=sessions, delay=DELAY if delay is None else delay, rates=rates, seed=seed)
+    else:
+        made = one_by_one(
+            n, rate, streams=streams, keys=keys, skew=skew, ranks=ranks, burst=burst, disorder=disorder, importance=importance,
+            groups=groups, top=top, drift=drift, seed=seed,
+        )  # fmt: skip
+    return made if after is None else followed(after, made)
 
 
-class Generator:
-    """Streams without end, of which any stretch can be made by itself; the arguments are those of `generate`.
-
-    The ticks are drawn in chunks, each from a random sequence of its own, so that a stretch costs what it holds and has the
-    same rows whoever asks, and however the stretches are cut. (The draws are others than those of `generate`.)
-
-    >>> made = Generator(keys=50, burst="100:10:5", seed=7)
-    >>> whole, begin, end = made.arrivals(0, 300), made.arrivals(0, 123), made.arrivals(123, 300)
-    >>> len(whole), whole.equals(pa.concat_tables([begin, end]).combine_chunks())
-    (840, True)
-    """
-
-    def __init__(
-        self,
-        *,
-        streams: Sequence[str] = ("R", "S"),
-        keys: int = 50,
-        skew: float | Sequence[float] = 1.0,
-        ranks: str = "uncorrelated",
-        rate: float | Sequence[float] = 1.0,
-        burst: str | None = None,
-        disorder: int = 0,
-        importance: str | None = None,
-        groups: int = 5,
-        top: int = 100,
-        seed: int = 0,
-    ) -> None:
-        self.streams = _names(streams)
-        _whole("keys", keys, 1, "keys")
-        _whole("disorder", disorder, 0, "ticks")
-        _whole("seed", seed, 0)
-        _whole("top", top, 1)
-        _whole("groups", groups, 1)
-        choose("ranks", ranks, RANKS)
-        if importance is not None:
-            choose("importance", importance, IMPORTANCE)
-        if importance in ("rare", "key") and groups > keys:
-            raise PenstockError(f"groups must be at most keys, {keys}, got {groups}")
-        if keys > MOST:
-            raise PenstockError(f"keys must make at most {MOST:,} keys, got {keys:.3g}")
-        skews = _each("skew", skew, len(self.streams), "a number >= 0", lambda value: value >= 0)
-        self.rates = _each("rate", rate, len(self.streams), "a number > 0", lambda value: value > 0)
-        self.burst = (1, 0, 1.0) if burst is None else _burst(burst)
-        self.disorder, self.importance, self.top, self.seed = disorder, importance, top, int(seed)
-        self.keys, self.ranks, self.groups, self._skews = keys, ranks, groups, skews
-
-    @property
-    def rows_per_tick(self) -> float:
-        """The mean, over all streams and whole periods of bursts."""
-        period, length, factor = self.burst
-        return sum(self.rates) * (period - length + length * factor) / period
-
-    @property
-    def chunk(self) -> int:
-        """How many ticks are drawn together: about 50,000 rows."""
-        return max(1, min(1000, round(50_000 / self.rows_per_tick)))
-
-    @cached_property
-    def _key_of_rank(self) -> list[Ints]:
-        first = self._random(0, 0).permutation(self.keys)
-        if self.ranks == "uncorrelated":
-            return [first, *(self._random(number, 0).permutation(self.keys) for number in range(1, len(self.streams)))]
-        return [first[::-1] if self.ranks == "anti-correlated" and number % 2 else first for number in range(len(self.streams))]
-
-    @cached_property
-    def _probabilities(self) -> list[Floats]:
-        return [zipf_probabilities(self.keys, skew) for skew in self._skews]
-
-    @cached_property
-    def _levels(self) -> list[Floats]:
-        return [_levels(own, self.groups, self.top) for own in self._key_of_rank]
-
-    def whole(self, n: int) -> pa.Table:
-        """All rows of the ticks 0 to n - 1, drawn at once."""
-        return self._table([self._draw(number, 0, n, ()) for number in range(len(self.streams))])
-
-    def arrivals(self, begin: int, end: int, last: int | None = None) -> pa.Table:
-        """The rows that arrive in the ticks `begin` to end - 1; with `last`, only those of events before that tick."""
-        stop = end if last is None else min(end, last)
-        chunks = range(max(0, begin - self.disorder) // self.chunk, -(-stop // self.chunk))
-        parts = []
-        for number in range(len(self.streams)):
-            drawn = [self._draw(number, at * self.chunk, (at + 1) * self.chunk, (at,)) for at in chunks]
-            time, key, place, worth = (np.concatenate(column) for column in zip(_NO_ROWS, *drawn, strict=True))
-            arrival = place // (self.disorder + 1)
-            mine = (arrival >= begin) & (arrival < end) & (time < stop)
-            parts.append((time[mine], key[mine], place[mine], worth[mine] if len(worth) else worth))
-        return self._table(parts)
-
-    def _random(self, stream: int, aspect: int, chunk: tuple[int, ...] = ()) -> np.random.Generator:
-        """The random sequence of an aspect of a stream: that child of the seed, whatever other children there are."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream, aspect, *chunk)))
-
-    def _draw(self, number: int, begin: int, end: int, chunk: tuple[int, ...]) -> tuple[Ints, Ints, Ints, Floats]:
-        """Rows of a stream from tick to tick: time, key, place in the order of arrival, importance."""
-        for_counts, for_keys, for_delays, for_importance = (self._random(number, aspect, chunk) for aspect in range(1, 5))
-        time = np.repeat(np.arange(begin, end), self._counts(number, np.arange(begin, end), for_counts, chunk))
-        key = self._key_of_rank[number][_draw(self._probabilities[number], len(time), for_keys)]
-        delay = for_delays.integers(0, self.disorder, len(time), endpoint=True)
-        worth = np.empty(0)
-        if self.importance == "uniform":
-            worth = for_importance.integers(1, self.top, len(time), endpoint=True).astype(np.float64)
-        elif self.importance is not None:
-            worth = self._levels[number if self.importance == "rare" else 0][key]
-        return time, key, (time + delay) * (self.disorder + 1) + delay, worth
-
-    def _counts(self, number: int, tick: Ints, rng: np.random.Generator, chunk: tuple[int, ...]) -> Ints:
-        """How many tuples arrive in each tick."""
-        means = self._means(number, tick)
-        # Whether a stream is Poisson depends on all of its ticks, and not on those of a chunk.
-        every = self._means(number, np.array([0, self.burst[0] - 1])) if chunk else means
-        return means.astype(np.int64) if np.all(every == np.rint(every)) else rng.poisson(means)
-
-    def _means(self, number: int, tick: Ints) -> Floats:
-        period, length, factor = self.burst
-        return self.rates[number] * np.where(tick % period >= period - length, factor, 1.0)
-
-    def _table(self, parts: Sequence[tuple[Ints, Ints, Ints, Floats]]) -> pa.Table:
-        """The rows of all streams in the order of arrival."""
-        time, key, place, worth = (np.concatenate(column) for column in zip(*parts, strict=True))
-        stream = np.repeat(np.arange(len(self.streams)), [len(part[0]) for part in parts])
-        order = np.argsort(place, kind="stable")
-        columns = {
-            "stream": pa.array(self.streams, pa.string()).take(pa.array(stream[order])),
-            "time": pa.array(time[order]),
-            "key": pa.array(key[order]),
-        }
-        if self.importance is not None:
-            columns["importance"] = pa.array(worth[order])
-        return pa.table(columns)
-
-
-_NO_ROWS = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-
-
-def with_times(table: pa.Table, start: int, length: int) -> pa.Table:
-    """Ticks as timestamps: `start` is the time of tick 0 and `length` that of a tick, in microseconds.
-
-    >>> with_times(pa.table({"time": [0, 2]}), 0, 1_000_000)["time"].to_pylist()[1].isoformat()
-    '1970-01-01T00:00:02+00:00'
-    """
-    times = pa.array(np.asarray(table["time"]) * length + start).cast(pa.timestamp("us", tz="UTC"))
-    return table.set_column(table.column_names.index("time"), "time", times)
-
-
-def zipf_probabilities(keys: int, skew: float) -> Floats:
-    """The probabilities of ranks 1 to `keys`, in proportion to rank ** -skew.
-
-    >>> zipf_probabilities(3, 1.0).round(3).tolist()
-    [0.545, 0.273, 0.182]
-    """
-    _whole("keys", keys, 1, "keys")
-    (skew,) = _each("skew", skew, 1, "a number >= 0", lambda value: value >= 0)
-    weights = np.arange(1, keys + 1, dtype=np.float64) ** -skew
-    return np.asarray(weights / weights.sum())
-
-
-def _draw(probabilities: Floats, size: int, rng: np.random.Generator) -> Ints:
-    cumulative = np.cumsum(probabilities)
-    return np.searchsorted(cumulative / cumulative[-1], rng.random(size), side="right")
-
-
-def _levels(key_of_rank: Ints, groups: int, top: int) -> Floats:
-    """The importance of each key. Whole numbers, so that sums of importances are the same in any order."""
-    levels = np.rint(np.geomspace(1, top, groups))
-    of_key = np.empty(len(key_of_rank))
-    of_key[key_of_rank] = levels[np.arange(len(key_of_rank)) * groups // len(key_of_rank)]
-    return of_key
-
-
-def _burst(burst: object) -> tuple[int, int, float]:
-    """Period, length and factor of a burst."""
-    try:
-        first, second, third = str(burst).split(":")
-        period, length, factor = int(first), int(second), float(third)
-    except ValueError:
-        period = length = 0
-        factor = math.nan
-    if not (1 <= length <= period and 0 < factor < math.inf):
-        raise PenstockError(
-            "burst must be period:length:factor, two whole numbers with length <= period and a factor > 0, "
-            f'such as "100:10:5", got {burst!r}'
-        )
-    return period, length, factor
-
-
-def _names(streams: object) -> tuple[str, ...]:
-    names = tuple(streams) if isinstance(streams, list | tuple) else ()
-    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise PenstockError(f'streams must be a list of different names such as ("R", "S"), got {streams!r}')
-    return names
-
-
-def _whole(argument: str, got: object, least: int, unit: str = "") -> None:
-    if isinstance(got, bool) or not isinstance(got, int | np.integer) or got < least:
-        raise PenstockError(f"{argument} must be a whole number {f'of {unit} ' if unit else ''}>= {least}, got {got!r}")
-
-
-def _each(argument: str, got: Any, n: int, wanted: str, fits: Callable[[float], bool]) -> list[float]:
-    """One number per stream, from one for all or a sequence."""
-    values = [got] * n if isinstance(got, Real) else list(got) if isinstance(got, list | tuple | np.ndarray) else []
-    numbers = [float(value) for value in values if not isinstance(value, bool) and isinstance(value, Real)]
-    if len(values) != n or len(numbers) != n or not all(math.isfinite(x) and fits(x) for x in numbers):
-        raise PenstockError(f"{argument} must be {wanted} or one per stream, got {got!r}")
-    return numbers
+def _check_kind(given: Mapping[str, Any]) -> None:
+    """Refuse what belongs to another kind of keys than the one that is asked for."""
+    kinds = [kind for kind in _TAKES if given[kind] is not None]
+    if len(kinds) > 1:
+        raise PenstockError(f"orders and sessions are two kinds of keys; leave one out, got orders={given['orders']!r} and sessions too")
+    defaults = {name: parameter.default for name, parameter in signature(generate).parameters.items()}
+    for name in (name for name, default in defaults.items() if not np.array_equal(given[name], default)):
+        if kinds and name in _ZIPF:
+            raise PenstockError(f"{name} does not go with {kinds[0]}={given[kinds[0]]!r}, which has keys of its own; leave one out")
+        takers = [kind for kind, takes in _TAKES.items() if name in takes]
+        if takers and not set(takers) & set(kinds):
+            wanted, got = " or ".join(f"{kind}=" for kind in takers), f"{kinds[0]}=" if kinds else "none"
+            raise PenstockError(f"{name} says how keys visit streams, and needs {wanted}, got {got}")

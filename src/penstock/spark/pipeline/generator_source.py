@@ -1,6 +1,6 @@
 """The built-in generator as a streaming source: `spark.readStream.format("penstock_generator")`.
 
-An offset is a tick. The rows of a tick follow from the seed alone (`penstock.generator.generate.Generator`), so a batch that is read again
+An offset is a tick. The rows of a tick follow from the seed alone (`penstock.generator.zipf.Generator`), so a batch that is read again
 after a restart has the same rows, and several streams that read one source stay in step.
 
     tick      0   1   2   3   4   5   6   7   8          ticks_per_batch = 3
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.generator.generate import Generator, with_times
+from penstock.generator.zipf import Generator, with_times
 
 NAME = "penstock_generator"
 _TASK_ROWS = 100_000  # that one task makes, about
