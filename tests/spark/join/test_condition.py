@@ -100,6 +100,25 @@ def test_what_could_hide_a_call_is_strange(hidden):
         ("session_user = 'me'", True, "'session_user'"),
         ("unix_timestamp() > 1", True, "'unix_timestamp'"),
         ("unix_timestamp(r_ts) > 1", True, None),
+        ("r_ts < timestamp 'now'", True, "'now'"),
+        ("r_ts < timestamp 'now'", False, None),
+        ("r_ts < 'now'", True, "'now'"),
+        ('r_ts < " NOW "', True, "'now'"),
+        ("to_date(r_ts) < date'today'", True, "'today'"),
+        ("r_ts < cast('Tomorrow UTC' as timestamp)", True, "'tomorrow'"),
+        ("k = 'nowhere' or k = 'now and then it is so'", True, None),
+        ("rand/**/() < 1", False, "deterministic"),
+        ("rand/* ( */ /* ' */ ( ) < 1", False, "deterministic"),
+        ("rand-- ' x\n() < 1", False, "deterministic"),
+        ("k = '--' and rand() < 1", False, "deterministic"),
+        ("k = '/*' and rand() < 1 or k = '*/'", False, "deterministic"),
+        ("k = r'\\' or rand() < 1 or k = ''", False, "deterministic"),
+        ("unix_timestamp(/* now */) > 1", True, "'unix_timestamp'"),
+        ("l_v > 1 -- rand()", False, None),
+        ("r_ts < current_timestamp/**/()", True, "'current_timestamp'"),
+        ("identifier('rand')() < 1", False, "identifier"),
+        ("IDENTIFIER /**/ ('l_v') < 1", False, "identifier"),
+        ("aes_encrypt(k, '0000111122223333') is not null", False, "deterministic"),
     ),
 )
 def test_what_a_check_without_spark_finds(condition, archived, found):
@@ -125,7 +144,17 @@ class TestOnSpark:
     def frames(self, spark: Any) -> list[Any]:
         return [spark.createDataFrame([(at(0), "a", "1")], SCHEMA)] * 2
 
-    @pytest.mark.parametrize("condition", ("rand() < 0.5", "uuid() > l_v", "l_v > 1 and shuffle(array(1, 2))[0] = 1"))
+    @pytest.mark.parametrize(
+        "condition",
+        (
+            "rand() < 0.5",
+            "uuid() > l_v",
+            "l_v > 1 and shuffle(array(1, 2))[0] = 1",
+            "aes_encrypt(l_v, '0000111122223333') is not null",
+            "length(AES_ENCRYPT(l_v, '0000111122223333')) > 1",
+            "system.builtin.aes_encrypt(l_v, '0000111122223333') is not null",
+        ),
+    )
     def test_a_join_refuses_what_is_not_deterministic(self, spark, condition):
         with pytest.raises(ps.PenstockError, match="condition must be deterministic"):
             joined(*self.frames(spark), condition=condition)
@@ -142,12 +171,30 @@ class TestOnSpark:
             "l_ts < cast(trim(' now ') as timestamp)",
             "l_ts < to_timestamp(concat('no', 'w'))",
             "to_date(l_ts) < cast(lower('TODAY') as date)",
+            "l_ts < cast(ifnull('now', 'x') as timestamp)",
+            "l_ts < cast(nvl('now', 'x') as timestamp)",
+            "l_ts < cast(left('nowx', 3) as timestamp)",
+            "l_ts < cast(concat(left('nox', 2), right('xw', 1)) as timestamp)",
+            "l_ts < to_timestamp(ifnull('now', 'y'))",
+            "l_ts < try_to_timestamp(left('nowx', 3))",
+            "to_date(l_ts) < to_date(left('todayx', 5))",
         ),
     )
     def test_with_an_archive_it_refuses_what_settles_otherwise(self, spark, tmp_path, condition):
         joined(*self.frames(spark), condition=condition)
         with pytest.raises(ps.PenstockError, match=r"condition must not depend on .* with archive="):
             joined(*self.frames(spark), condition=condition, archive=str(tmp_path))
+
+    @pytest.mark.parametrize(
+        "condition",
+        (
+            "l_ts < cast(left('2026-01-01x', 10) as timestamp) or ifnull(l_v, 'now') = 'now'",
+            "l_ts < to_timestamp(ifnull('2026-01-01', 'y')) and k <> left('nowx', 3)",
+            "exists(split(l_v, ','), x -> try_to_timestamp(x) < l_ts)",
+        ),
+    )
+    def test_with_an_archive_it_takes_times_and_texts_that_stay(self, spark, tmp_path, condition):
+        joined(*self.frames(spark), condition=condition, archive=str(tmp_path))
 
     def test_a_function_of_the_users_own_may_be_in_a_join_with_an_archive(self, spark, tmp_path):
         spark.udf.register("of_mine", lambda text: text == "1", "boolean")

@@ -156,6 +156,26 @@ def test_get_alone_is_answered_and_nothing_of_others_is_loaded():
     assert "http" not in (Path(ps.__file__).parent / "spark/watch/page.html").read_text().replace("http://www.w3.org/", "")
 
 
+@pytest.mark.parametrize("host", ("localhost", "LOCALHOST:{port}", "localhost.", "127.0.0.1:{port}", "127.1.2.3", "[::1]:{port}", "[::1]"))
+def test_a_request_to_this_machine_is_answered(host):
+    with Watch() as served:
+        assert asked(f"{served.url}data.json", Host=host.format(port=served.port))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host", ("rebound.example", "rebound.example:{port}", "localhost.rebound.example", "192.0.2.1", "[2001:db8::1]:{port}", "[::1", " ")
+)
+def test_a_page_of_others_cannot_read_it_under_a_name_of_theirs(host):
+    """DNS rebinding: a name of theirs that suddenly stands for this machine."""
+    with Watch() as served:
+        for path in ("", "metrics", "data.json", "none"):
+            status, headers, body = asked(served.url + path, Host=host.format(port=served.port))
+            assert status == 403 and headers["X-Content-Type-Options"] == "nosniff"
+            assert body == b"here the Host of a request must be localhost or a loopback address\n"
+    with Watch(address="0.0.0.0") as served:  # others reach it by whatever name the machine has
+        assert asked(f"{served.url}data.json", Host=host.format(port=served.port))[0] == 200
+
+
 def test_a_port_that_is_taken_and_bad_ports_are_refused():
     with Watch() as served:
         assert served.url == f"http://127.0.0.1:{served.port}/"
@@ -171,6 +191,28 @@ def test_a_port_that_is_taken_and_bad_ports_are_refused():
     for address in ("", "no.such.host.invalid", 7, "192.0.2.1"):
         with pytest.raises(ps.PenstockError, match="address must be one of this machine"):
             Watch(0, address)
+
+
+class Session:
+    """As much of a session as a server asks for."""
+
+    def __init__(self) -> None:
+        self.streams = SimpleNamespace(active=[], addListener=lambda listener: None)
+
+
+def test_a_port_at_which_the_same_session_is_served_already_is_named_so():
+    mine, other = Session(), Session()
+    with ps.watch(mine) as served:
+        with pytest.raises(ps.PenstockError) as refused:
+            ps.watch(mine, served.port)
+        assert str(refused.value) == (
+            f"port must be free, got {served.port}, where this session is served already: see {served.url}, or stop() that server first"
+        )
+        with pytest.raises(ps.PenstockError, match="where another program listens"):
+            ps.watch(other, served.port)
+        with pytest.raises(ps.PenstockError, match="address must be one of this machine"):
+            ps.watch(mine, served.port, address="no.such.host.invalid")
+    ps.watch(mine, served.port).stop()
 
 
 @pytest.mark.parametrize("file", ("grafana-dashboard.json", "prometheus-alerts.yml"))

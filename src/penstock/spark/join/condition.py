@@ -30,14 +30,14 @@ def check_steady(spark: SparkSession, condition: str, columns: Sequence[str], ju
             raise PenstockError(f"condition {trouble}")
         return
     analysed = judged._jdf.queryExecution().analyzed().condition()
-    if not analysed.deterministic():
+    if not analysed.deterministic() or _draws(spark, condition):
         raise PenstockError(f"condition must be deterministic, because {_REPLAY}, got {condition!r}")
     if not archived:
         return
     found = next(_strange(spark, condition, columns), None)
     if found is not None and not (found[0] == "function" and _is_own(spark, found[1])):
         raise PenstockError(f"condition must not depend on {_told(*found)} with archive=, because {_LATER}, got {condition!r}")
-    if any(_is_now(node) for node in _nodes(analysed)):
+    if any(_is_now(node) for tree in (analysed, _replaced(spark, judged)) for node in _nodes(tree)):
         raise PenstockError(f"condition must not depend on the time of now with archive=, because {_LATER}, got {condition!r}")
 
 
@@ -57,6 +57,22 @@ Found = tuple[str, str]
 
 def _told(kind: str, name: str) -> str:
     return name if kind in ("a subquery", "what") else f"the {kind} {name!r}"
+
+
+def _draws(spark: SparkSession, condition: str) -> bool:
+    """Whether a condition calls a function that gives something else each time: of some, Spark itself does not say so."""
+    for node in _nodes(spark._jsparkSession.sessionState().sqlParser().parseExpression(condition)):
+        if _kind(node) == "UnresolvedFunction":
+            *where, name = [str(part).lower() for part in _sequence(node.nameParts())]
+            if name in RANDOM and where in ([], ["builtin"], ["system", "builtin"]):
+                return True
+    return False
+
+
+def _replaced(spark: SparkSession, judged: Any) -> Java:
+    """The condition that a frame is filtered by, with what Spark plays for functions that it replaces (ifnull, left): these do not fold."""
+    rule = spark._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions  # type: ignore[union-attr]
+    return rule.apply(judged._jdf.queryExecution().analyzed()).condition()
 
 
 def _strange(spark: SparkSession, condition: str, columns: Sequence[str]) -> Iterator[Found]:
@@ -123,17 +139,13 @@ def _is_moment(node: Java) -> bool:
     if _kind(node) == "Literal":
         text = node.value()
     elif node.resolved() and node.foldable():
-        text = _folded(node)
+        try:
+            text = node.eval(None)
+        except Exception:  # Spark will report it where it evaluates the condition
+            return False
     else:
         return False
     return str(text).strip().lower().split(" ")[0] in MOMENTS
-
-
-def _folded(node: Java) -> Java:
-    try:
-        return node.eval(None)
-    except Exception:  # Spark will report it where it evaluates the condition
-        return None
 
 
 def _is_now(node: Java) -> bool:

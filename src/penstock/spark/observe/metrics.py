@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.policies.table import POLICIES
 from penstock.shard.cells import CELL
 from penstock.shard.counts import BESIDE, HAPPENING, OVERHEADS, PLAYED, RETAINED, TOTAL, Count, counted
 from penstock.shard.meter.interval import Z
@@ -21,11 +22,12 @@ OF_BATCH = {
     "n_output": "joined rows made",
     "n_shed": "tuples shed",
     "n_expired": "tuples that left on time",
+    "n_done": "tuples that left after as many outputs as their stream promises (matches)",
     "n_late": "tuples that broke the promise of their lateness",
     "n_ahead": "tuples put aside or dropped because they are further ahead than others support",
     "n_null": "rows without a time, which were dropped",
     "value": "value of the joined rows made",
-    "lost": "outputs not made, because a tuple was shed or a row came too late",
+    "lost": "outputs not made, because a tuple was shed, a row came too late or a promise of matches was broken",
     "lost_is_exact": "whether all that was lost was counted (1), or some of it estimated (0)",
     "recall": "outputs made / (made + lost)",
     "recall_low": "lower end of the 95 % interval of recall",
@@ -59,8 +61,11 @@ RESULTS = f"{CELL} binary, {COUNTS} array<double>"
 """The rows of the operator: a cell of joined rows, or what a shard has counted, in the order of `counted`."""
 
 
-def metrics(streams: Sequence[str], least: float | None = None, **constant: Any) -> list[Column]:
-    """The aggregates of `DataFrame.observe`; with what is `constant`, and the recall that batches must reach, where there is one."""
+def metrics(streams: Sequence[str], least: float | None = None, *, auto: bool = False, **constant: Any) -> list[Column]:
+    """The aggregates of `DataFrame.observe`; with what is `constant`, and the recall that batches must reach, where there is one.
+
+    `auto`: nobody chose the policy, and the shards say which one they follow.
+    """
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
     out = {prefix + name: column for prefix in ("", TOTAL) for name, column in _of(prefix, count).items()}
     out |= {name: F.sum(count[name]).cast("bigint") for name in _names(RETAINED)}
@@ -70,6 +75,9 @@ def metrics(streams: Sequence[str], least: float | None = None, **constant: Any)
     out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
     constant |= {} if least is None else {MIN_RECALL: least}
     out |= {name: F.max(F.lit(value)) for name, value in constant.items()}
+    if auto:  # a checkpoint may have another
+        names = F.array(*map(F.lit, POLICIES))
+        out["policy"] = F.coalesce(F.get(names, F.max(count["policy"]).cast("int")), out["policy"])
     out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
     return [column.alias(name) for name, column in out.items()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.errors import PenstockError
 from penstock.spark.observe.metrics import HAS_IMPORTANCE
 
 
@@ -32,7 +33,13 @@ def progress(query: Any) -> Progress | None:
     A batch without data, in which Spark only advances a watermark, does not reach the join: what is held and the totals of the query are
     those of the batch before.
     """
-    last = query.lastProgress
+    try:
+        last = query.lastProgress
+    except AttributeError:
+        raise PenstockError(
+            "query must be a streaming query, as writeStream.start() returns it or one of spark.streams.active, "
+            f"got an object of type {type(query).__name__}"
+        ) from None
     if last is None:
         return None
     joins = joins_in(last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -13,7 +14,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.observe.listener import follow_session, leave_session
 from penstock.spark.session.java import Java
 from penstock.spark.watch.board import Board
-from penstock.spark.watch.server import Application, listen
+from penstock.spark.watch.server import Application, PortTakenError, listen
 
 _LOOPBACK = "127.0.0.1"
 _POLL = 0.1  # seconds after which it sees that it was stopped
@@ -29,7 +30,15 @@ def watch(spark: SparkSession, port: int = 0, *, address: str = _LOOPBACK) -> Wa
     """
     if not hasattr(spark, "streams"):
         raise PenstockError(f"spark must be a Spark session, got {spark!r}")
-    served = Watch(port, address)
+    try:
+        served = Watch(port, address)
+    except PortTakenError:
+        for one in _serving:
+            if one._session is spark and one.port == port:
+                raise PenstockError(
+                    f"port must be free, got {port}, where this session is served already: see {one.url}, or stop() that server first"
+                ) from None
+        raise
     try:
         return served.of(spark)
     except BaseException:
@@ -46,6 +55,7 @@ class Watch:
         self._server = listen(_port(port), address)
         self._server.set_app(Application(self._board, self._look))
         self._address = address
+        _serving.add(self)
         Thread(target=self._server.serve_forever, args=(_POLL,), name="penstock-watch", daemon=True).start()
 
     @property
@@ -75,6 +85,7 @@ class Watch:
         if self._session is not None:
             leave_session(self._session, self._board)
             self._session = None
+        _serving.discard(self)
         self._server.shutdown()
         self._server.server_close()
 
@@ -92,6 +103,10 @@ class Watch:
 
     def __repr__(self) -> str:
         return f"<penstock at {self.url}>"
+
+
+_serving: WeakSet[Watch] = WeakSet()
+"""The servers of this program that have not been stopped."""
 
 
 def _port(port: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
+import ipaddress
 import re
 import socket
 from collections.abc import Callable, Iterable
@@ -21,6 +22,11 @@ from penstock.spark.watch.data import page_data
 from penstock.spark.watch.exposition import Exposition
 
 _ANSWERED = ("GET", "HEAD")
+_NOT_HERE = b"here the Host of a request must be localhost or a loopback address\n"
+
+
+class PortTakenError(PenstockError):
+    """Somebody else listens at that port."""
 
 
 class Application:
@@ -36,6 +42,8 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if _is_loopback(environ["SERVER_NAME"]) and not _names_loopback(environ.get("HTTP_HOST")):
+            return self._answer(start, "403 Forbidden", "text/plain", _NOT_HERE, head=method == "HEAD")
         if method not in _ANSWERED:
             return self._answer(start, "405 Method Not Allowed", "text/plain", f"{method} is not answered, GET is\n".encode())
         head = method == "HEAD"
@@ -79,10 +87,32 @@ def listen(port: int, address: Any) -> WSGIServer:
     except (OSError, TypeError, UnicodeError) as error:
         number = getattr(error, "errno", None)
         if number == errno.EADDRINUSE:
-            raise PenstockError(f"port must be free, got {port}, where another program listens: choose another, or 0 for any") from None
+            raise PortTakenError(f"port must be free, got {port}, where another program listens: choose another, or 0 for any") from None
         if number == errno.EACCES:
             raise PenstockError(f"port must be one that you may listen on, got {port}: those below 1024 are the system's") from None
         raise PenstockError(f"address must be one of this machine, such as 127.0.0.1 or 0.0.0.0, got {address!r}") from None
+
+
+def _names_loopback(host: str | None) -> bool:
+    """Whether the Host of a request is this machine's own; one without a Host is not from a browser.
+
+    A page of others could let its own name stand for this machine after a while (DNS rebinding), and then read what is here.
+
+    >>> [_names_loopback(host) for host in ("localhost:9108", "[::1]:9108", None, "others.example:9108")]
+    [True, True, True, False]
+    """
+    if host is None:
+        return True
+    found = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?", host)
+    name = "" if found is None else (found[1] or found[2] or "").lower().removesuffix(".")
+    return name == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _content_policy(page: str) -> str:
