@@ -20,7 +20,7 @@ from penstock.core.problem import Problem
 from penstock.engine import binding
 from penstock.optimum.instants import number_instants
 from penstock.optimum.shares import share_values
-from policy_kinds import SPARING
+from policy_kinds import ON_EQUALITY
 from strategies import DETERMINISTIC_ON_STATS, EVERYTHING, examples, opened, play_in_parts
 
 SLOW = settings(examples(), max_examples=400)
@@ -138,7 +138,7 @@ def test_links_on_one_key_are_an_ordinary_join(policy, stats):
     assert np.array_equal(plain.outputs, linked.outputs) and np.array_equal(plain.sheds, linked.sheds)
 
 
-@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in SPARING])
+@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in ON_EQUALITY])
 @pytest.mark.parametrize(("predicate", "links"), [("<", "R.b < S.b"), ("eps:1", "|S.b - R.b| <= 1"), ("!=", "R.b != S.b")])
 def test_one_link_between_two_streams_is_a_plain_predicate(predicate, links, policy):
     both = world(7).table

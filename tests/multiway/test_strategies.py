@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,29 @@ def test_intervals_may_be_durations_as_windows_are():
 def test_one_stream_is_no_join():
     with pytest.raises(ps.PenstockError, match="a join needs at least two streams"):
         run_strategy(ps.Trace.from_streams(R=[1, 2]), window=4, strategy="eager")
+
+
+def seconds(unit: str | None = "s") -> ps.Trace:
+    columns = {"stream": ["R", "S"] * 30, "time": [2 * i for i in range(60)], "key": [i // 2 % 3 for i in range(60)]}
+    return ps.Trace(columns, time_unit=unit)
+
+
+def test_durations_of_tau_and_expire_are_ticks_of_the_trace():
+    """A tick is a second: "10 seconds" was taken for 10,000,000 of them."""
+    options = {"window": "20 seconds", "strategy": "lazy", "keep": OUTPUTS}
+    told = ps.exact(seconds(), tau="10 seconds", expire=timedelta(seconds=20), **options)
+    same = ps.exact(seconds(), tau=10, expire=20, **options)
+    assert (told.evaluations, told.peak_memory, told.comparisons) == (same.evaluations, same.peak_memory, same.comparisons)
+    assert told.evaluations == 12 and found(told) == found(same)
+
+
+@pytest.mark.parametrize("options", ({"tau": "10 seconds"}, {"tau": 10, "expire": "10 seconds"}, {"tau": timedelta(seconds=10)}))
+def test_a_duration_where_nothing_says_how_long_a_tick_is_is_refused(options):
+    name = "expire" if "expire" in options else "tau"
+    with pytest.raises(ps.PenstockError, match=rf"{name} must be a number of ticks, .* got .*--time-unit s"):
+        ps.exact(seconds(None), window=20, strategy="lazy", **options)
+
+
+def test_a_tau_that_is_no_whole_number_of_ticks_is_refused():
+    with pytest.raises(ps.PenstockError, match="tau must be a whole number of ticks, each 1 seconds, got '100 milliseconds'"):
+        ps.exact(seconds(), window=20, strategy="lazy", tau="100 milliseconds")

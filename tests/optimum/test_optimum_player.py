@@ -22,7 +22,7 @@ from penstock.core.problem import Problem
 from penstock.optimum.schedule import NEVER, instants
 from places import ROOT
 from plays import FIGURE_3
-from policy_kinds import NEEDS_BOUND
+from policy_kinds import LEARNING, NEEDS_BOUND
 from strategies import (
     ANY_WINDOW,
     cases,
@@ -41,7 +41,8 @@ def test_no_policy_does_better(case):
     for policy in ps.POLICIES:
         if endless and policy in NEEDS_BOUND:
             continue
-        run = ps.simulate(case.trace, policy=policy, stats="whole", **options)
+        ageing = {"half_life": 4.0} if policy in LEARNING else {}
+        run = ps.simulate(case.trace, policy=policy, stats="whole", **(options | ageing))
         assert worst.value <= run.value <= best.value
     assert best.policy == "opt" and best.value <= ps.exact(case.trace, **{k: options[k] for k in ASKED if k != "memory"}).value
 

@@ -85,15 +85,21 @@ def test_case_2_of_figure_4_after_a_history(stepwise):
         "key": [row[1:] for row in before + example],
     }
     trace = ps.Trace(columns, streams=tuple("123"))
-    run = ps.simulate(trace, window=50, memory=12, allocation="fixed", policy="ep", keep=EVERYTHING, stepwise=stepwise)
-    late = [row for row in run.sheds.tolist() if row >= len(before)]
-    assert late == [len(before) + example.index("24")]
+    # The example takes only the last tuple of an output for finished. As we have it, t7(5) has met its partners when 15 comes, and goes.
+    for finishes, victim in {"last": "24", "all": "25"}.items():
+        run = ps.simulate(
+            trace, window=50, memory=12, allocation="fixed", policy="ep", switches={"ep-finishes": finishes}, keep=EVERYTHING,
+            stepwise=stepwise,
+        )  # fmt: skip
+        late = [row for row in run.sheds.tolist() if row >= len(before)]
+        assert late == [len(before) + example.index(victim)]
 
 
 @each_form
 def test_without_a_history_case_2_drops_the_oldest_of_three_idle_patterns(stepwise):
     trace = trace_of(FIGURE_4 + " 29")
     options = {"window": 99, "memory": 12, "allocation": "fixed", "policy": "ep", "keep": EVERYTHING, "stepwise": stepwise}
+    options["switches"] = {"ep-finishes": "last"}
     # 010 and 110 have produced nothing: t5(4) is the oldest, and has the smallest pattern; t6(1) and t8(2) are 110.
     assert ps.simulate(trace, **options).sheds.tolist() == [4]
     # A tuple of stream 1 for each: 100 and 110 are idle too. The oldest is 1, with pattern 100; 011 < 100 < 110.
@@ -112,6 +118,32 @@ def test_of_one_pattern_the_oldest_leaves_or_the_newest_but_not_the_arrival(step
     for drops, victims in {"oldest": [0, 1], "newest": [2, 3]}.items():
         run = ps.simulate(trace, window=99, memory=3, policy="ep", switches={"ep-drops": drops}, keep=EVERYTHING, stepwise=stepwise)
         assert run.sheds.tolist() == victims
+
+
+@each_form
+def test_all_members_of_an_output_are_finished_and_leave_in_the_order_of_finishing(stepwise):
+    # Row 3 completes an output of 0, 2 and 3, row 6 one of 4, 5 and 6; 1 waits. Memory 7: from row 7 on one leaves for each arrival.
+    trace = trace_of("1a 1x 2a 3a 3b 2b 1b 1u 1v 1w 1y 1z")
+    for switches, victims in (
+        ({}, [0, 2, 3, 4, 5]),
+        ({"ep-drops": "newest"}, [6, 5, 4, 3, 2]),
+        ({"ep-finishes": "last"}, [3, 6, 0, 1, 7]),  # then 100 of stream 1, the least productive pattern
+    ):
+        run = ps.simulate(trace, window=99, memory=7, policy="ep", switches=switches, keep=EVERYTHING, stepwise=stepwise)
+        assert run.sheds.tolist() == victims
+
+
+@each_form
+def test_a_finished_tuple_credits_the_pattern_that_it_came_with(stepwise):
+    # R and S: a comes again and again, so that R's 10 makes three outputs with one tuple: 3/1. u has made nothing, S's 01 either.
+    trace = trace_of("Ra Sa Sa Sa Su Rb Sv", streams="RS")
+    policy = Ep()
+    ps.simulate(trace, window=99, memory=9, policy=policy, stepwise=True)
+    assert policy.made[0, 0b10] == 3 and policy.seen[0, 0b10] == 2
+    engine, batch = opened(trace, window=99, memory=9, policy="ep", stepwise=stepwise)
+    engine.play(batch)
+    if not stepwise:
+        assert engine.arrays["bands"]["made"].tolist() == [3, 0, 0, 3] and engine.arrays["bands"]["seen"].tolist() == [2, 0, 2, 3]
 
 
 @each_form
@@ -233,6 +265,44 @@ def test_the_counts_of_output_are_bounded_by_memory():
     assert 0 < len(policy.made) <= 20
 
 
+@each_form
+def test_the_papers_output_remembers_a_key_that_is_absent(stepwise):
+    # Window 4. a makes two outputs, expires and comes back as row 5; x and y have made nothing. At 11 one of a, x, y leaves.
+    rows = {"stream": list("RSSRSRRR"), "time": [0, 1, 2, 3, 8, 9, 10, 11], "key": list("aaaxzaxy")}
+    trace = ps.Trace(rows, streams=("R", "S"))
+    for counts, victims in {"present": [4, 5], "ever": [4, 6]}.items():
+        options = {"window": 4, "memory": 2, "policy": "output", "switches": {"output-counts": counts}, "keep": EVERYTHING}
+        run = ps.simulate(trace, stepwise=stepwise, **options)
+        assert run.sheds.tolist()[-2:] == victims
+
+
+def test_what_keys_have_ever_made_survives_growth_snapshots_and_a_merge():
+    """Far more keys than memory: their classes outlive their tuples, in the arrays, in a snapshot and in several engines as one."""
+    trace = ps.generate(400 if COMPILED else 150, orders=0.3, delay=3, repeats=900.0, seed=5)
+    options = {"window": 30, "memory": 12, "policy": "output", "switches": {"output-counts": "ever"}, "keep": EVERYTHING}
+    plain = ps.simulate(trace, stepwise=True, **options)
+    engine, batch = opened(trace, **options)
+    engine.play(batch)
+    assert engine.is_compiled and engine.totals.n_output == plain.n_output
+    kept = as_made(engine)
+    policy = Output()
+    ps.simulate(trace, stepwise=True, **options | {"policy": policy})
+    assert kept == {key: made for key, made in policy.made.items() if made} and len(kept) > 12
+    again, _ = opened(trace, **options)
+    again.restore(engine.snapshot())
+    assert as_made(again) == kept
+    one, _ = opened(trace, **options)
+    one.merge([again], lambda of, key: key >= 0, lambda of, key: key, next_row=len(trace), counts=True, statistics=False)
+    assert as_made(one) == kept
+
+
+def as_made(engine: Any) -> dict[int, float]:
+    """What each key has made, as the compiled engine knows it."""
+    groups = engine.arrays["groups"]
+    there = (groups["kin"] >= 0) & (groups["price"] > 0)
+    return dict(zip(groups["key"][there].tolist(), groups["price"][there].tolist(), strict=True))
+
+
 @pytest.mark.parametrize("policy", SPARING)
 def test_what_a_policy_keeps_does_not_grow_with_the_keys_seen(policy):
     sizes = []
@@ -251,7 +321,7 @@ def test_other_predicates_are_refused(policy):
 
 
 def test_a_pattern_has_room_for_53_streams():
-    """A key visits all streams in turn. Its last tuple has met all partners, and leaves first."""
+    """A key visits all streams in turn. All its tuples have met all partners then, and the oldest leaves first; or the last of them."""
     for n in (53, 54):
         names = [f"s{i}" for i in range(n)]
         trace = ps.Trace({"stream": names + names[:2], "time": list(range(n + 2)), "key": [1] * n + [2] * 2})
@@ -259,8 +329,10 @@ def test_a_pattern_has_room_for_53_streams():
             with pytest.raises(ps.PenstockError, match="policy 'ep' has patterns of at most 53 streams, got 54"):
                 ps.simulate(trace, window=1000, memory=n, policy="ep")
         else:
-            run = ps.simulate(trace, window=1000, memory=n, policy="ep", keep=ps.Keep(sheds=True))
-            assert run.n_output == 1 and run.sheds is not None and run.sheds[0] == n - 1
+            for finishes, victim in {"all": 0, "last": n - 1}.items():
+                switches = {"ep-finishes": finishes}
+                run = ps.simulate(trace, window=1000, memory=n, policy="ep", switches=switches, keep=ps.Keep(sheds=True))
+                assert run.n_output == 1 and run.sheds is not None and run.sheds[0] == victim
 
 
 def test_tables_of_very_many_streams_are_not_compiled():

@@ -128,7 +128,7 @@ def test_a_policy_without_a_score_is_refused():
 def test_an_unknown_policy_has_its_neighbour_named():
     with pytest.raises(ps.PenstockError, match=r"got 'lief' \(did you mean 'life'\?\)"):
         ps.simulate(ps.Trace.from_streams(R="ab", S="ab"), window=2, memory=1, policy="lief")
-    with pytest.raises(ps.PenstockError, match=r"policy must be one of rand, .*, opt, got 'optt' \(did you mean 'opt'\?\)"):
+    with pytest.raises(ps.PenstockError, match=r"policy must be one of auto, rand, .*, opt, got 'optt' \(did you mean 'opt'\?\)"):
         ps.simulate(ps.Trace.from_streams(R="ab", S="ab"), window=2, memory=1, policy="optt")
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.core.problem import Problem
+from penstock.policies.table import best_policy, open_policy
 from places import SUPPORT
 from plays import FIGURE_3, each_form, named, pairs, played, with_importance
 from policy_kinds import DRAWN
@@ -235,3 +237,25 @@ def test_life_is_exact_beyond_64_bits(streams, shift, leaves, stepwise):
     trace = ps.Trace({"stream": list(stream), "time": list(time), "key": list(key)})
     run = played(trace, "life", window=49 * j + shift, memory=1, stepwise=stepwise)
     assert run.sheds[0] == leaves
+
+
+AUTOS = {
+    "equal keys": ({}, "learned"),
+    "equal keys with importance": ({"has_importance": True}, "learned"),
+    "a distance": ({"predicate": "eps:0.5"}, "prob"),
+    "a distance with importance": ({"predicate": "eps:0.5", "has_importance": True, "objective": "sum"}, "dimpprob"),
+    "other statistics": ({"stats": "sketch"}, "prob"),
+    "no word on ageing": ({"window": "none", "has_importance": True, "objective": "sum"}, "dimpprob"),
+}
+
+
+@pytest.mark.parametrize(("options", "policy"), AUTOS.values(), ids=AUTOS)
+def test_auto_is_the_best_that_is_defined(options, policy):
+    problem = Problem.of(("R", "S"), **{"window": 10, "memory": 4, "stats": "decayed"} | options)
+    assert open_policy("auto", problem).name == best_policy(problem) == policy
+
+
+def test_auto_is_the_default_of_a_simulation():
+    trace = ps.generate(400, keys=20, seed=3)
+    plain, learned = (ps.simulate(trace, window=50, memory=8, **given) for given in ({}, {"policy": "learned"}))
+    assert (plain.policy, plain.n_output) == ("learned", learned.n_output)

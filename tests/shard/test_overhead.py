@@ -332,6 +332,15 @@ def test_overhead_is_a_size():
             overhead_of(wrong, Budget.parse(100, ("l", "r")), 1)
 
 
+def test_overhead_has_room_for_the_least_statistics_and_ghosts():
+    rows, size = (Budget.parse(memory, ("l", "r"), allocation="variable") for memory in (100, "20 KB"))
+    for wrong in ("1 B", "255 KB"):
+        with pytest.raises(ps.PenstockError, match=rf"overhead must be at least 64 KB for each shard \(256000 bytes\), got '{wrong}'"):
+            overhead_of(wrong, rows, 4)
+    assert overhead_of("256 KB", rows, 4) == 64_000
+    assert overhead_of("1 KB", size, 4) == 250  # a part of a memory that is small itself
+
+
 # ------------------------------------------------------------------------------------------------------------ what a worker takes
 
 

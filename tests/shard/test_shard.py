@@ -119,6 +119,33 @@ def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_restart(tmp
     assert result.counts["total_lost"] == exact.n_output - run.n_output
 
 
+@pytest.mark.parametrize("nearby", (False, True), ids=("from the state", "from a local copy"))
+@pytest.mark.parametrize(("policy", "memory"), (("fifo", 1000), ("prob", 12), ("ep", 12), ("learned", 12)))
+def test_what_a_broken_promise_misses_is_lost_and_a_restart_keeps_the_promise(tmp_path, policy, memory, nearby):
+    """A row of l leaves with its first partner, though there are more: what it would have made later counts as lost."""
+    random = Random(policy)
+    held, arrivals, promised = Held(), [], plan(memory, policy)
+    promised.options["matches"] = {"l": 1, "r": None}
+    for number in range(12):
+        tables = a_batch(random, number * 25, 25)
+        for side, table in zip("lr", tables, strict=True):
+            arrivals += zip(
+                table["time"].to_pylist(), side * len(table), table[f"{side}_v"].to_pylist(), table["key0"].to_pylist(), strict=True
+            )
+        _, result = held.play(promised, tables, tmp_path if nearby else None)
+    arrivals.sort(key=lambda row: row[:3])
+    trace = ps.Trace(
+        {"stream": [s for _, s, _, _ in arrivals], "time": [t for t, *_ in arrivals], "key": [k for *_, k in arrivals]}, streams=("l", "r")
+    )
+    run = ps.simulate(trace, window=20, memory=memory, policy=policy, stats="decayed", clock="streams", matches={"l": 1})
+    exact = ps.exact(trace, window=20, clock="streams")
+    assert result.counts["total_n_output"] == run.n_output < exact.n_output
+    assert result.counts["total_lost"] == exact.n_output - run.n_output
+    assert result.counts["total_n_done"] == run.n_done > 30
+    with pytest.raises(ps.PenstockError, match=r"matches was \{'l': 1, 'r': None\}, now it is None"):
+        held.vault(plan(memory, policy)).open(None)
+
+
 def test_cells_are_unpacked_into_rows():
     schema = pa.schema([("a", pa.int64())])
     shard_rows = pa.table({"a": [1, 2, 3]})

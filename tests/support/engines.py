@@ -8,8 +8,9 @@ from penstock.core.problem import Problem
 from penstock.engine.contract import Engine, Keep
 from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
-from penstock.statistics.table import RUNNING
+from penstock.statistics.table import open_running
 
 
 def running_engine(problem: Problem, policy: Any, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:
-    return open_engine(problem, open_policy(policy, problem), RUNNING[problem.stats](problem), keep, stepwise=stepwise)
+    chosen = open_policy(policy, problem)
+    return open_engine(problem, chosen, open_running(problem, chosen), keep, stepwise=stepwise)

@@ -62,6 +62,7 @@ class Result:
     n_shed: int = 0
     n_expired: int = 0
     n_late: int = 0
+    n_done: int = 0
     peak_memory: int = 0
     outputs: list[Output] = field(default_factory=list)  # (largest time, row numbers by stream)
     log: list[tuple[int, list[int]]] = field(default_factory=list)  # after each instant: (its time, rows retained)
@@ -108,6 +109,7 @@ def simulate(
     alpha: float | None = None, beta: float | None = None, half_life: float | None = None,
     given: Mapping[tuple[int, Any], Number] | None = None, weights: tuple[float, float, float] = (1, 1, 0),
     switches: Mapping[str, str] | None = None, weighted: bool = False, batches: Iterable[int] | None = None,
+    matches: Sequence[int | None] = (),
 ) -> Result:  # fmt: skip
     """Play the rows in their order, instant by instant, never keeping more than `memory` at the end of one.
 
@@ -156,10 +158,15 @@ def simulate(
 
         found = joined(kept) if model == "buffered" else []
 
+        def done(x: Tuple) -> bool:
+            most = matches[x.stream] if matches else None
+            return most is not None and sum(x in members for _, members in context.outputs) >= most
+
         # Steps 3 and 4, score and shed. One set of scores serves the whole instant.
         candidates = kept + newcomers
         ranks = {x.number: (*score(x, context), x.time, x.stream, x.number) for x in candidates}
-        held = candidates
+        held = candidates if model == "inplace" else [x for x in candidates if not done(x)]
+        result.n_done += len(candidates) - len(held)
         for streams, budget in pools(memory, allocation, n_streams, context.now):
             while weight(pool := [x for x in held if x.stream in streams], weighted) > budget:
                 victim = min(pool, key=lambda x: ranks[x.number])
@@ -169,6 +176,8 @@ def simulate(
         # In model `inplace` the join comes now, with what remains of the memory.
         if model == "inplace":
             found = joined([x for x in kept if x in held])
+            result.n_done += sum(done(x) for x in held)
+            held = [x for x in held if not done(x)]
         context.end(held)
         for members in sorted(found, key=output):
             result.outputs.append(output(members))
@@ -364,17 +373,28 @@ def newcomer(x: Tuple, context: Context) -> bool:
 
 
 def ep(x: Tuple, context: Context) -> tuple[Any, ...]:
-    """The outputs per tuple of x's stream and existence pattern so far; those that have met all partners before all others."""
+    """The outputs per tuple of x's stream and existence pattern so far; those that have met all partners before all others.
+
+    Of these, first who finished first: by the row that completed its first output, or itself where it found all partners there.
+    """
 
     def alike(y: Tuple) -> bool:
         return y.stream == x.stream and context.patterns[y.number] == context.patterns[x.number]
 
     made = sum(alike(y) for _, members in context.outputs for y in members)
     seen = sum(alike(y) for y in context.seen)
-    worth = Fraction(-1) if all(context.patterns[x.number]) else Fraction(made, seen)
-    age = (-x.time, -x.stream, -x.number) if context.switches.get("ep-drops") == "newest" else ()
+    finishers = [max(y.number for y in members) for _, members in context.outputs if x in members]
+    if all(context.patterns[x.number]):
+        finishers.append(x.number)
+    if context.switches.get("ep-finishes") == "last":
+        finishers = []
+    done = bool(finishers) or all(context.patterns[x.number])
+    worth, finish = Fraction(-1) if done else Fraction(made, seen), min(finishers, default=0)
+    age: tuple[Any, ...] = (finish,)
+    if context.switches.get("ep-drops") == "newest":
+        age = (-finish, -x.time, -x.stream, -x.number)
     if context.switches.get("ep-ties") == "smallest-pattern":
-        return newcomer(x, context), worth, context.patterns[x.number], *age
+        return newcomer(x, context), worth, (True,) * context.n_streams if done else context.patterns[x.number], *age
     return newcomer(x, context), worth, *age
 
 
@@ -384,9 +404,9 @@ def frequency(x: Tuple, context: Context) -> tuple[Any, ...]:
 
 
 def yielded(x: Tuple, context: Context) -> tuple[Any, ...]:
-    """The outputs with x's key since it was last missing in memory, after a step 1 or at the end of an instant."""
+    """The outputs with x's key since it was last missing in memory, after a step 1 or at the end of an instant; or all of them."""
     since = 0
-    for instant, keys in enumerate(context.present):
+    for instant, keys in enumerate(context.present if context.switches.get("output-counts") != "ever" else ()):
         if x.key not in keys[0]:
             since = instant
         if len(keys) > 1 and x.key not in keys[1]:

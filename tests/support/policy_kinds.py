@@ -18,5 +18,8 @@ BY_COUNT = needing("keys that repeat")
 DRAWN = needing("a seed")
 """Who draws victims: the engines draw otherwise, and the oracle not at all."""
 SPARING = tuple(name for name, policy in POLICIES.items() if issubclass(policy, Sparing))
+LEARNING = needing("equal keys")
+"""Who counts for itself, whatever the statistics."""
+ON_EQUALITY = (*SPARING, *LEARNING)
 KEYED = tuple(name for name in SPARING if name not in DRAWN)
 """Who looks at equal keys."""

@@ -38,6 +38,7 @@ def new_session(master: str = "local[2]", **settings: str) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "Europe/Berlin")
         .config("spark.driver.memory", "1g")
+        .config("spark.python.authenticate.socketTimeout", "180s")  # of a worker that starts: the default fails on a busy machine
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # small inputs: do not compile much
         # A checkpoint on a local disk is written with eight programs less for each file: Spark's usual way asks for links by `readlink`.
         .config("spark.sql.streaming.checkpointFileManagerClass", f"{_FILES}.FileSystemBasedCheckpointFileManager")
@@ -83,9 +84,11 @@ def joined(
     window: str = "10 seconds",
     memory: Any = 10_000,
     lateness: str = "1 hour",
+    matches: int | None = None,
     **options: Any,
 ) -> DataFrame:
-    sides = {name: ps.stream(frame, time="ts", window=window, lateness=lateness) for name, frame in {"l": left, "r": right}.items()}
+    own = {"time": "ts", "window": window, "lateness": lateness, "matches": matches}
+    sides = {name: ps.stream(frame, **own) for name, frame in {"l": left, "r": right}.items()}
     return ps.join(sides, on=on, memory=memory, **options)
 
 

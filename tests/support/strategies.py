@@ -91,6 +91,7 @@ class Case:
     in_bytes: bool = False
     importance: bool = True  # whether the trace has such a column
     batches: Sequence[int] = ()  # the rows at which a new batch begins
+    matches: Sequence[int | None] = ()  # by stream
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -129,6 +130,7 @@ class Case:
             "memory": self._budget(),
             "policy": self.policy if self.twin is None else self.twin,
             "lateness": dict(zip(self.streams, self.lateness, strict=True)) if self.lateness else 0,
+            "matches": dict(zip(self.streams, self.matches, strict=True)) if self.matches else None,
             "predicate": f"eps:{self.predicate[1]}" if isinstance(self.predicate, tuple) else self.predicate,
             "given": self.given and {(self.streams[stream], key): rate for (stream, key), rate in self.given.items()},
         }
@@ -148,6 +150,7 @@ class Case:
         same = (
             "windows", "memory", "policy", "allocation", "stats", "objective", "model", "clock", "predicate", "start",
             "alpha", "beta", "half_life", "given", "weights", "switches", "batches",
+            "matches",
         )  # fmt: skip
         rows = [replace(row, size=row.size + OVERHEAD) for row in self.rows] if self.in_bytes else self.rows
         options = {name: getattr(self, name) for name in same}
@@ -157,6 +160,7 @@ class Case:
         if len(self.windows) > 2:  # an average of three is not dyadic
             facts["value"] = pytest.approx(facts["value"], rel=1e-12)
         outputs = sorted((time, *members) for time, members in result.outputs)
+        facts |= {"n_done": result.n_done}
         return facts | {"outputs": outputs, "sheds": result.sheds, "memory": result.log, "series": result.series}
 
     def counted(self, *, stepwise: bool = False) -> Facts:
@@ -181,6 +185,7 @@ COUNTS = ("n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "peak
 def facts(totals: Any, outputs: Any, sheds: Any, log: Any, series: Any) -> Facts:
     """Arrays as plain lists, outputs sorted: their order inside an instant is the engine's own."""
     return {name: getattr(totals, name) for name in COUNTS} | {
+        "n_done": totals.n_done or 0,
         "outputs": sorted(map(tuple, outputs.tolist())),
         "sheds": sheds.tolist(),
         "memory": [(time, rows.tolist()) for time, rows in log],
@@ -215,7 +220,7 @@ def opened(
     problem = Problem.of(trace.streams, **columns, **options)
     chosen = open_policy(policy, problem)
     by_row = stepwise or compiled_form(problem, chosen) is None
-    source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=by_row)
+    source, batch = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=by_row, policy=chosen)
     return open_engine(problem, chosen, source, keep or ps.Keep(), stepwise=stepwise), batch
 
 
@@ -340,6 +345,8 @@ SWITCHES = st.fixed_dictionaries(
         "rates": st.sampled_from(("tick", "arrival")),
         "ep-ties": st.sampled_from(("oldest", "smallest-pattern")),
         "ep-drops": st.sampled_from(("oldest", "newest")),
+        "ep-finishes": st.sampled_from(("all", "last")),
+        "output-counts": st.sampled_from(("present", "ever")),
     },
 )
 
@@ -370,6 +377,7 @@ def cases(
     starts: st.SearchStrategy[int | None] = st.none(),  # noqa: B008
     batches: bool = False,
     longest: int = 24,
+    matches: st.SearchStrategy[int | None] | None = None,
 ) -> Case:
     """A case of which only what a test asks for is out of the ordinary."""
     streams = draw(n)
@@ -428,6 +436,7 @@ def cases(
         switches=draw(switches),
         in_bytes=in_bytes,
         importance=importance,
+        matches=() if matches is None else draw(st.tuples(*(matches for _ in range(streams)))),
         batches=sorted(draw(st.sets(st.integers(1, len(rows) - 1), max_size=4))) if batches and len(rows) > 1 else (),
     )
 

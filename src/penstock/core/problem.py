@@ -15,7 +15,7 @@ from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
 from penstock.core.trace import LIMIT, Ints
 from penstock.core.value import COUNT, Objective
-from penstock.core.window import COUNTING, Window, by_stream, check_names, parse_windows, whole
+from penstock.core.window import COUNTING, NEVER, Window, by_stream, check_names, parse_windows, whole
 
 STATS = ("whole", "window", "decayed", "given", "sketch")
 SWITCHES = {
@@ -27,9 +27,12 @@ SWITCHES = {
     "rates": ("tick", "arrival"),
     "ep-ties": ("oldest", "smallest-pattern"),
     "ep-drops": ("oldest", "newest"),
+    "ep-finishes": ("all", "last"),
     "kwon-ties": ("oldest", "random"),
+    "output-counts": ("present", "ever"),
 }
 """The ambiguities of the papers that can be read either way (docs/readings.md, switches); the first reading is the default."""
+_MATCHES = "a number of outputs >= 1, or nothing"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Problem:
     switches: Mapping[str, str] = field(default_factory=dict)
     has_importance: bool = False
     has_lifetime: bool = False
+    matches: tuple[int | None, ...] = ()  # by stream: in how many outputs a tuple takes part at most, as promised; None for any number
     graph: Graph | None = None  # the links, where the predicate was given as such; `predicate` is "=" where they amount to one key
 
     @classmethod
@@ -78,6 +82,7 @@ class Problem:
         model: str = "buffered",
         clock: str = "global",
         lateness: Any = 0,
+        matches: Any = None,
         start: Any = None,
         seed: int = 0,
         alpha: float | None = None,
@@ -112,6 +117,7 @@ class Problem:
             model=choose("model", model, ("buffered", "inplace")),
             clock=choose("clock", clock, ("global", "streams")),
             lateness=_lateness(lateness, streams),
+            matches=parse_matches(matches, streams),
             start=-math.inf if start is None else float(whole(start, "start")),
             seed=_seed(seed),
             alpha=_positive(alpha, "alpha"),
@@ -133,6 +139,16 @@ class Problem:
     def counts_keys(self) -> bool:
         """Whether a window holds the last rows of each key."""
         return any(window.kind == "rows_per_key" for window in self.windows)
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether tuples of some stream leave after so many outputs (`matches`)."""
+        return any(most is not None for most in self.matches)
+
+    @property
+    def most_outputs(self) -> Ints:
+        """By stream, the outputs after which a tuple leaves; NEVER where it stays."""
+        return np.array([NEVER if most is None else most for most in self.matches or (None,) * self.n_streams], dtype=np.int64)
 
     @property
     def n_streams(self) -> int:
@@ -209,6 +225,26 @@ def _lateness(spec: Any, streams: Sequence[str]) -> Ints:
     if min(values) < 0:
         raise PenstockError(f"lateness must be a number of ticks >= 0, got {min(values)}")
     return np.array(values, dtype=np.int64)
+
+
+def parse_matches(spec: Any, streams: Sequence[str]) -> tuple[int | None, ...]:
+    """By stream, the outputs that a tuple takes part in at most: one number for all, or a mapping / "R=1,S=2" for some of the streams.
+
+    >>> parse_matches({"S": 1}, ("R", "S")), parse_matches("2", ("R", "S")), parse_matches(None, ("R", "S"))
+    ((None, 1), (2, 2), ())
+    """
+    if spec is None:
+        return ()
+    if isinstance(spec, str) and "=" in spec:
+        spec = by_stream(spec, "matches")
+    given = {str(name): most for name, most in spec.items()} if isinstance(spec, Mapping) else dict.fromkeys(streams, spec)
+    for name in given:
+        choose("stream of matches", name, streams)
+    found = tuple(None if given.get(name) is None else whole(given[name], f"matches of {name}", _MATCHES) for name in streams)
+    for name, most in zip(streams, found, strict=True):
+        if most is not None and most < 1:
+            raise PenstockError(f"matches of {name} must be {_MATCHES}, got {most}")
+    return found if any(most is not None for most in found) else ()
 
 
 def _positive(value: float | None, name: str, *, zero: bool = False) -> float | None:

@@ -125,6 +125,9 @@ class Statistics(Protocol):
     def totals(self, key: Ints) -> Floats:
         """The rates of these keys in all streams together."""
 
+    def take_chances(self) -> Floats | None:
+        """What was learned of how soon keys come again, if it has been put into use since this was last asked."""
+
     def arrive(self, view: View) -> None:
         """Take note of an instant's arrivals (stepwise)."""
 
@@ -150,6 +153,7 @@ class Keep:
     expired: bool = False
     retained: bool = False
     series: bool = False
+    done: bool = False
 
 
 def read_keep(keep: Any) -> Keep:
@@ -176,6 +180,8 @@ class Played:
     series: Ints  # time, tuples per stream
     shed_at: Ints  # the last instant in which each row of `sheds` took part
     expired_at: Ints  # and each of `expired`
+    done: Ints  # rows that left after as many outputs as promised (`matches`)
+    done_at: Ints  # and the last instant in which each took part
 
     @classmethod
     def join(cls, parts: list[Played], streams: int) -> Played:
@@ -188,6 +194,8 @@ class Played:
                 empty,
                 np.empty((0, 2), np.int64),
                 np.empty((0, streams + 1), np.int64),
+                empty,
+                empty,
                 empty,
                 empty,
             )
@@ -204,6 +212,7 @@ class Totals:
     n_shed: int = 0
     n_expired: int = 0
     n_late: int = 0
+    n_done: int = 0  # left after as many outputs as promised
     peak_memory: int = 0
     retained: int = 0
     used: int = 0  # rows or bytes, as the budget counts

@@ -23,7 +23,8 @@ class Prices(IntEnum):
     """What a class is worth.
 
     Nothing; by the statistics, the product of the partners' rates or the sum of all rates; mn; the tuples with the key in all streams; the
-    outputs of the key so far. PATTERNS are prices of bands: the outputs per tuple of an existence pattern.
+    outputs of the key so far. PATTERNS are prices of bands: the outputs per tuple of an existence pattern. CHANCES are what is
+    expected of a key by what was learned.
     """
 
     NONE = 0
@@ -33,6 +34,7 @@ class Prices(IntEnum):
     TUPLES = 4
     OUTPUTS = 5
     PATTERNS = 6
+    CHANCES = 7
 
 
 class FirstScore(IntEnum):
@@ -41,3 +43,4 @@ class FirstScore(IntEnum):
     COLUMN = 0
     IMPORTANCE = 1
     MATCHES = 2
+    EXPECTED = 3

@@ -35,12 +35,15 @@ class JoinRun:
     expired: Ints | None = None  # rows, in the order in which they expired
     memory_log: list[tuple[int, Ints]] | None = None  # after each instant: its time, the rows retained
     series: Ints | None = None  # after each instant: its time, tuples held per stream
+    n_done: int | None = None  # tuples that left after as many outputs as promised; None where nothing is promised (`matches`)
+    done: Ints | None = None  # rows, in the order in which they left
     n_ahead: int | None = None  # rows that were put aside or dropped because they were ahead; None where none could be
 
     def summary(self) -> dict[str, Any]:
         """The numbers, as the command line prints them."""
         names = ("policy", "n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "peak_memory")
-        return {name: getattr(self, name) for name in names} | ({} if self.n_ahead is None else {"n_ahead": self.n_ahead})
+        asked = {name: getattr(self, name) for name in ("n_done", "n_ahead")}
+        return {name: getattr(self, name) for name in names} | {name: count for name, count in asked.items() if count is not None}
 
 
 def memory_log(series: Ints, retained: Ints) -> list[tuple[int, Ints]]:
@@ -87,4 +90,6 @@ def record(
         expired=played.expired if keep.expired else None,
         memory_log=memory_log(played.series, played.retained) if keep.retained else None,
         series=played.series if keep.series else None,
+        n_done=totals.n_done if problem.has_matches else None,
+        done=played.done if keep.done else None,
     )

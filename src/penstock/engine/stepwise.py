@@ -271,15 +271,22 @@ class StepwiseEngine:
         order = self._order(view)
 
         stay = view.staying.copy()
-        expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), int(np.count_nonzero(~stay))])
-        expired = np.concatenate([expired, candidates["row"][~stay]])
+        if problem.model == "buffered":
+            view.done = self._done(candidates, stay)
+        stay &= ~view.done
+        at_once = candidates["row"][~view.staying]
+        expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), len(at_once)])
+        expired = np.concatenate([expired, at_once])
         sheds = self._shed(candidates, order, stay, view.budget_step, self.policy.due(view))
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
             before = before[stay[before]]
             yield from self._join(candidates, limit, before, arrivals, most)
             view.now_has(self._outputs_of(candidates, limit, before, arrivals))
+            view.done = self._done(candidates, stay)
         self.policy.after(view)
+        stay &= ~view.done
+        done = candidates["row"][view.done]
         self.memory = _pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)
@@ -289,6 +296,7 @@ class StepwiseEngine:
             n_shed=self.totals.n_shed + len(sheds),
             n_expired=self.totals.n_expired + len(expired),
             n_late=self.totals.n_late + late,
+            n_done=self.totals.n_done + len(done),
             peak_memory=max(self.totals.peak_memory, int(self.memory["weight"].sum())),
             instant=self.instant,
             **self._held(self.memory),
@@ -302,7 +310,13 @@ class StepwiseEngine:
             np.array([[time, *held]]) if self.keep.series else np.empty((0, n + 1), np.int64),
             np.full(len(sheds) if self.keep.sheds else 0, self.instant),
             expired_at if self.keep.expired else expired_at[:0],
+            done if self.keep.done else done[:0],
+            np.full(len(done) if self.keep.done else 0, self.instant),
         )
+
+    def _done(self, candidates: Columns, stay: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Those that stay and have been in as many outputs as was promised: they leave, and make room."""
+        return stay & (candidates["produced"] >= self.problem.most_outputs[candidates["stream"]])
 
     @staticmethod
     def _held(memory: Columns) -> dict[str, int]:

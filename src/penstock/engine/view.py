@@ -61,6 +61,7 @@ class View:
         kinds = np.array([w.kind for w in problem.windows])[self.stream]
         self.reached: Ints = np.where(kinds == "rows_per_key", columns["followers"], clock[self.stream])
         self.staying: Bools = ~(np.isin(kinds, COUNTING) & (self.expiry <= self.reached))
+        self.done: Bools = np.zeros(len(self.time), dtype=bool)  # left in this instant after as many outputs as promised
         self.budget_step = max(0, int(np.searchsorted(problem.budget.times, now, side="right")) - 1)
         self.new: Bools = self.arrived == instant
         self._statistics = statistics
@@ -124,10 +125,18 @@ class View:
 
     @cached_property
     def over(self) -> Bools:
-        """Which pools of the budget must shed in this instant."""
+        """Which pools of the budget the candidates of this instant exceed."""
+        return self._exceeded(self.staying)
+
+    @property
+    def shedding(self) -> Bools:
+        """Which pools must shed in this instant: those that are over their budget without the tuples that are done."""
+        return self._exceeded(self.staying & ~self.done)
+
+    def _exceeded(self, there: Bools) -> Bools:
         budget = self.problem.budget
         used = np.zeros(budget.caps.shape[1], dtype=np.int64)
-        np.add.at(used, budget.pool[self.stream], np.where(self.staying, self.weight, 0))
+        np.add.at(used, budget.pool[self.stream], np.where(there, self.weight, 0))
         return used > budget.caps[self.budget_step]
 
     def of(self, stream: int) -> Ints:

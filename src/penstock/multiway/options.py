@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import PenstockError, choose
-from penstock.core.window import in_microseconds, whole
+from penstock.core.window import whole
 from penstock.multiway.drift import Reorder
 from penstock.multiway.loops import NESTED, first_in
 from penstock.multiway.nested_loops import EAGER_EXPIRATION
@@ -89,14 +89,14 @@ def _listed(order: Any) -> list[str]:
 
 
 def read_tau(strategy: str, kind: Strategy, tau: Any) -> int:
-    """The interval of re-evaluation; 0 where each arrival is evaluated."""
+    """The interval of re-evaluation, in ticks; 0 where each arrival is evaluated."""
     if tau is None:
         if kind.lazy:
             raise PenstockError(f"strategy {strategy!r} evaluates every tau ticks: give tau=, at least 1")
         return 0
     if kind.lazy is False:
         raise PenstockError(f"strategy {strategy!r} evaluates at each arrival, it takes no tau, got {tau!r}: see 'lazy'")
-    every = whole(in_microseconds(tau), "tau", "a whole number of ticks, at least 1, or a duration")
+    every = whole(tau, "tau", "a whole number of ticks, at least 1, or a duration")
     if every < 1:
         raise PenstockError(f"tau must be at least one tick, got {tau!r}")
     return every
@@ -114,7 +114,7 @@ def read_expire(expire: Any, every: int) -> int:
         if not every:
             raise PenstockError("expire='lazy' needs an interval where evaluation is eager: give a number of ticks")
         return every
-    ticks = whole(in_microseconds(expire), "expire", "'eager', 'lazy', a whole number of ticks or a duration")
+    ticks = whole(expire, "expire", "'eager', 'lazy', a whole number of ticks or a duration")
     if ticks < 1:
         raise PenstockError(f"expire must be at least one tick, got {expire!r}")
     if ticks < every:

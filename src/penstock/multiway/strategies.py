@@ -22,7 +22,7 @@ from typing import Any
 from penstock.core.batch import OnProgress, check_order
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
-from penstock.core.ticks import in_ticks
+from penstock.core.ticks import in_ticks, length
 from penstock.core.trace import Trace, check_trace
 from penstock.core.window import NEVER
 from penstock.engine.contract import Keep, read_keep
@@ -94,10 +94,10 @@ def run_strategy(
     if problem.objective.function is not None:
         raise PenstockError("objective must be a name for strategy=, such as 'min', got a function")
     check_order(problem, trace.time, -NEVER)
-    every = read_tau(strategy, kind, tau)
+    every = read_tau(strategy, kind, length(trace, tau, "tau"))
     terms = probe.Terms(
         every=every,
-        expire_every=read_expire(expire, every),
+        expire_every=read_expire(length(trace, expire, "expire"), every),
         start=-NEVER if start is None else int(problem.start),
         objective=0 if problem.steady else problem.objective.code,
         keep=int(read_keep(keep).outputs),

@@ -146,6 +146,8 @@ def find_schedule(trace: Trace, problem: Problem) -> Ints:
 def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max") -> None:
     """Refuse what has no optimum, or none by this method, before any work is done."""
     check_order(trace)
+    if problem.has_matches:
+        raise PenstockError("policy 'opt' knows by itself when a tuple has met its last partner, got matches: leave one of them out")
     choose("method", method, ("auto", *METHODS))
     choose("goal", goal, ("max", "min"))
     if problem.budget.in_bytes and trace.size is None:

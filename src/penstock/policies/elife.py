@@ -71,7 +71,7 @@ class Elife(Policy):
 
     def observe(self, view: View, stay: Ints) -> None:
         """Where a pool has shed, the next to leave shows the price of a slot."""
-        for which in np.flatnonzero(view.over):
+        for which in np.flatnonzero(view.shedding):
             mine = stay[view.problem.budget.pool[view.stream[stay]] == which]
             if not len(mine):
                 continue

@@ -15,6 +15,7 @@ from penstock.policies.ep import Ep
 from penstock.policies.fifo import Fifo
 from penstock.policies.frequency import Frequency
 from penstock.policies.kwon_random import KwonRandom
+from penstock.policies.learned import Learned
 from penstock.policies.life import Life
 from penstock.policies.opt import Opt
 from penstock.policies.output import Output
@@ -25,17 +26,25 @@ from penstock.policies.simpprob import SimpProb
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
-    for policy in (Rand, Fifo, Prob, Life, Elife, Simp, SimpProb, DimpProb, Dgl, Additive, Ep, Frequency, Output, KwonRandom)
+    for policy in (Rand, Fifo, Prob, Life, Elife, Learned, Simp, SimpProb, DimpProb, Dgl, Additive, Ep, Frequency, Output, KwonRandom)
 }
 
 
-def default_policy(*, weighed: bool) -> str:
-    """The policy of a join whose user names none; `weighed`: its tuples have an importance.
+AUTO = "auto"
+"""The policy of a join whose user names none: the best that is defined for it (docs/decisions/0023)."""
 
-    >>> default_policy(weighed=False), default_policy(weighed=True)
-    ('prob', 'dimpprob')
+
+def best_policy(problem: Problem) -> str:
+    """What `auto` is: `learned` where keys are equal; elsewhere, where other statistics are asked for, or where nobody says how fast counts
+    age, `prob`, and with importance `dimpprob`.
+
+    >>> windows = {"window": 10, "memory": 4, "stats": "decayed"}
+    >>> best_policy(Problem.of(("R", "S"), **windows)), best_policy(Problem.of(("R", "S"), predicate="<", **windows))
+    ('learned', 'prob')
     """
-    return DimpProb.name if weighed else Prob.name
+    if problem.predicate.is_equality and problem.stats == "decayed" and not problem.ageless:
+        return Learned.name
+    return Prob.name if problem.steady else DimpProb.name
 
 
 def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> Policy:
@@ -51,7 +60,8 @@ def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> P
             "policy 'opt' replays the optimum of a whole trace: only simulate can play it, got it where the future is unknown"
         )
     if isinstance(spec, str):
-        policy = POLICIES[choose("policy", spec, (*POLICIES, *also))]()
+        name = choose("policy", spec, (AUTO, *POLICIES, *also))
+        policy = POLICIES[best_policy(problem) if name == AUTO else name]()
     elif isinstance(spec, type):
         raise PenstockError(f"policy must be an object, got the class {spec.__name__}: write {spec.__name__}()")
     elif isinstance(spec, Policy):

@@ -28,6 +28,7 @@ PLAYED = (
     Count("n_shed"),
     Count("n_expired"),
     Count("n_late"),
+    Count("n_done"),
 )
 """What the engine counts (`contract.Totals`); of late rows it sees only some (late_rows.py), of rows that were dropped none."""
 BESIDE = (Count("n_ahead"), Count("n_null"))
@@ -49,7 +50,9 @@ HAPPENING = (*PLAYED, *BESIDE, *LOSSES)
 RETAINED = (Count("retained_rows"), Count("retained_ahead"), Count("retained_bytes"))
 OVERHEADS = (Count("overhead_statistics"), Count("overhead_ghosts"), Count("overhead_index"), Count("overhead_sketched", largest=True))
 """Bytes beside the payload, and 1 where statistics have become a sketch."""
-LARGEST = frozenset(count.name for count in (*HAPPENING, *OVERHEADS) if count.largest)
+CHOSEN = (Count("policy", largest=True),)
+"""The number of the policy in `POLICIES`; -1: one of the user's own."""
+LARGEST = frozenset(count.name for count in (*HAPPENING, *OVERHEADS, *CHOSEN) if count.largest)
 JUDGED = tuple(count.name for count in HAPPENING if count.judged)
 
 
@@ -60,7 +63,7 @@ def counted(streams: int) -> tuple[str, ...]:
     ['n_shed', 'total_n_shed', 'held_0', 'held_1']
     """
     happening = [count.name for count in HAPPENING]
-    held = [*(f"held_{number}" for number in range(streams)), *(count.name for count in (*RETAINED, *OVERHEADS))]
+    held = [*(f"held_{number}" for number in range(streams)), *(count.name for count in (*RETAINED, *OVERHEADS, *CHOSEN))]
     return (*happening, *(TOTAL + name for name in happening), *held)
 
 

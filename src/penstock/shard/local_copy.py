@@ -58,6 +58,7 @@ def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) ->
         "next": {kind: store.next for kind, store in stores.items()},
         "alive": {(kind, number): block.alive for kind, store in stores.items() for number, block in store.blocks.items()},
         "files": files,
+        "share": shard.holding.share,
     }
     draft = folder / f"draft-{mark}"
     with draft.open("wb") as file:
@@ -76,6 +77,8 @@ def pick_up(folder: Path, mark: str, plan: ShardPlan, number: int) -> Shard | No
         content = _read(folder / f"shard-{mark}")
         for kind, store in _stores(shard).items():
             _reopen(store, kind, folder, content)
+        shard.hold(np.asarray(content["share"]))
+        shard.reserve(np.zeros(1, np.int64))  # nothing is held yet
         shard.engine.thaw(content["engine"])
         shard.meter.thaw(content["meter"])
         vars(shard.book).update(content["book"] | {"names": unpacked_names(content["book"]["names"])})

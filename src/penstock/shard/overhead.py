@@ -18,6 +18,7 @@ PLACE = 256
 GHOST = 256
 """Bytes of their part that are set aside for a ghost: its place in the shadow, and room to move when the shadow grows."""
 _NAME = 32  # bytes that a name takes beside its own
+_LEAST = 64_000  # bytes of a shard: the smallest sketch and shadow take about as much
 _SHARE = 4  # of a memory in bytes, one part in so many
 MOST_SHARE = 2
 
@@ -37,6 +38,11 @@ def overhead_of(overhead: Any, budget: Budget, shards: int) -> int:
         amount = least // _SHARE if budget.in_bytes else read_size(OVERHEAD, "overhead")
     else:
         amount = read_size(overhead, "overhead")
+        if not budget.in_bytes and amount < _LEAST * shards:
+            raise PenstockError(
+                f"overhead must be at least {_LEAST // 1000} KB for each shard ({_LEAST * shards} bytes), got {overhead!r}: less does not "
+                "bound what statistics and ghosts take"
+            )
         if budget.in_bytes and amount > least // MOST_SHARE:
             raise PenstockError(
                 f"overhead is a part of a memory in bytes and must be at most half of it ({least // MOST_SHARE} bytes), got {overhead!r}"

@@ -21,7 +21,7 @@ from penstock.core.window import COUNTING
 from penstock.engine.contract import Engine, Keep, Played, Totals
 from penstock.engine.opening import open_engine
 from penstock.ledger.manifest import Attempt
-from penstock.policies.table import open_policy
+from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.cells import UNKNOWN, ticks
 from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
@@ -36,6 +36,8 @@ from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
 from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shares.holding import Holding
+from penstock.shard.shares.moves import Summary
 from penstock.shard.waiting_rows import Aside, Tables, Told
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.table import open_running
@@ -88,7 +90,8 @@ class Shard:
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
             caps[:] = for_tuples(caps, plan.overhead or 0)
-        self.caps = self.problem.budget.caps.copy()  # what the engine may hold where nothing is put aside
+        self.holding = Holding(self.problem.budget, len(plan.streams))
+        self.caps = self.holding.caps  # what the engine may hold where nothing is put aside
         self.engine = self._open(policy)
         self.engine.number_from(number * SPAN)
         self.book = KeyBook(lasting=self.problem.predicate.is_equality)
@@ -104,7 +107,8 @@ class Shard:
 
     def _open(self, policy: Any) -> Engine:
         chosen = open_policy(policy, self.problem)
-        keep = Keep(outputs=True, sheds=True, expired=True)
+        self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
+        keep = Keep(outputs=True, sheds=True, expired=True, done=True)
         half = None if self.plan.overhead is None else self.plan.overhead // 2
         statistics = open_running(self.problem, chosen, half)
         self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
@@ -119,11 +123,21 @@ class Shard:
     def sift(self, tables: Tables, told: Told) -> tuple[Tables, Ints]:
         """Before a batch is played: its rows that are not ahead, those that need wait no longer, and the clocks of the streams."""
         if self.plan.ahead is None and not self.aside.n_ahead:
+            self.reserve(self.aside.used(self.problem.budget))
             return tables, told.clocks
         room = self.caps.min(axis=0) // 2  # so that what is ahead cannot drive out everything else
         sifted, clocks = self.aside.sift(tables, told, self.engine.seen, self.problem.budget, room)
         self.reserve(self.aside.used(self.problem.budget))
         return sifted, clocks
+
+    def hold(self, share: Ints) -> None:
+        """Have this share of the memory from the next `reserve` on, which sheds what has no room in it."""
+        self.holding.take(share)
+        self.caps = self.holding.caps
+
+    def summary(self, batch: int) -> Summary:
+        """What other shards are told after a batch."""
+        return self.holding.summary(self.engine, self.problem, batch=batch, shard=self.number, shards=len(self.plan.shards))
 
     def reserve(self, used: Ints) -> None:
         """Leave so much of each pool to rows that are put aside."""
@@ -169,6 +183,8 @@ class Shard:
             if self.plan.judged is not None:
                 yield from self._would_have(missed, weight)
         departed, left = self._end(played, clocks)
+        if self.plan.shared is not None:
+            self.holding.note(batch, self.problem, int(self.engine.seen.max()))
         changes = {"block": self.payload.close(departed, self._limit())}
         if self.plan.judged is not None:
             changes["judged"] = self.judged.close(self._unwatched())
@@ -341,8 +357,8 @@ class Shard:
         trimmed, self.trimmed = self.trimmed, self.trimmed[:0]
         start = self.engine.totals.instant
         expired = self._advance(clocks)
-        rows = np.concatenate([trimmed, played.sheds, played.expired, expired])
-        at = [np.full(len(trimmed), self.trimmed_at), played.shed_at, played.expired_at, np.full(len(expired), start)]
+        rows = np.concatenate([trimmed, played.sheds, played.done, played.expired, expired])
+        at = [np.full(len(trimmed), self.trimmed_at), played.shed_at, played.done_at, played.expired_at, np.full(len(expired), start)]
         return rows, pa.table({"row": rows, "left": np.concatenate(at)})
 
     def trim(self) -> None:
@@ -417,7 +433,8 @@ class Shard:
         counts |= {"retained_rows": totals.retained + waiting, "retained_bytes": size}
         statistics, ghosts = self.engine.statistics, self.meter.past.n_bytes + (self.meter.shadow.n_bytes if self.meter.shadow else 0)
         counts |= {"overhead_statistics": statistics.n_bytes, "overhead_sketched": int(statistics.is_sketch)}
-        return counts | {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
+        counts |= {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
+        return counts | {"policy": self.policy}
 
 
 _UNKNOWN = {"estimated": 1.0, "unknown": np.inf, "unknown_value": np.inf}

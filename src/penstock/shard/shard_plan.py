@@ -16,6 +16,8 @@ from penstock.core.predicate import Predicate
 
 NAME = "[A-Za-z0-9_.-]+"
 """What the name of a join is made of: metrics, folders and files bear it."""
+NO_NAMES = (".", "..")
+"""Made of these signs, but folders of the system's own."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ShardPlan:
     condition: str | None = None
     judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
     archive: str | None = None
+    shared: str | None = None  # the folder through which shards tell each other what tuples are worth; None: shares stay as they are
     ledger: Any = None  # what settling must know
     run: str = ""  # the name of a batch query, which Spark does not give
     sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where no key is named by `on`
@@ -45,6 +48,7 @@ class ShardPlan:
     trust: bool = False  # pickles of 0.1.0 in the state may be read
     max_output: int | None = None  # of a batch, before a condition
     ahead: Limit | None = None  # how far a row may be ahead of what others support
+    auto: bool = False  # nobody chose the policy: where a state was made with another, that one stays
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @cached_property

@@ -25,13 +25,17 @@ from penstock.core.batch import Batch
 from penstock.core.clock_limit import Limit
 from penstock.core.duration import in_units
 from penstock.core.errors import PenstockError
+from penstock.core.problem import SWITCHES
 from penstock.core.trace import Ints
 from penstock.ledger.manifest import Attempt
+from penstock.policies.ep import Ep
+from penstock.policies.table import POLICIES
 from penstock.shard import local_copy as local
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shares.moves import equal_share
 from penstock.shard.waiting_rows import FACTS, ROWS
 
 FORMAT = 2
@@ -44,15 +48,22 @@ _PAST = 25  # bytes of a row of the past in a snapshot, about
 _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
 _MADE = ("keys", "payload", "times", "has_importance", "name", "judged")
-_OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches")
+_OPTIONS = ("window", "policy", "stats", "objective", "half_life", "switches", "matches")
 _LENGTHS = ("window", "half_life")
 """Which of them are lengths of time."""
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "overhead", "ahead")
 """What may change at a restart."""
+_FINISHES = "ep-finishes"
 _OWN = ("ghosts", "overhead", "ahead")
 """What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not have."""
+
+
+def is_join(properties: str) -> bool:
+    """Whether the properties of a stateful operator, as Spark keeps them, are those of a join of ours."""
+    found = json.loads(properties) if properties else {}
+    return {one["stateName"] for one in found.get("stateVariables", [])} == {"head", "cells"}
 
 
 class Cells(Protocol):
@@ -67,6 +78,8 @@ def settings(plan: ShardPlan) -> dict[str, Any]:
     """What a state was made with, in a form that outlives a release."""
     options = {name: value for name, value in plan.options.items() if value is not None and name not in _FREE}
     options["policy"] = getattr(options["policy"], "name", options["policy"])
+    if options["policy"] == Ep.name:
+        options["switches"] = {_FINISHES: SWITCHES[_FINISHES][0]} | dict(options.get("switches") or {})
     if callable(options.get("objective")):
         options["objective"] = "a function"
     fixed = options | {
@@ -81,6 +94,15 @@ def settings(plan: ShardPlan) -> dict[str, Any]:
     free = {name: getattr(plan, name) if name in _OWN else plan.options.get(name) for name in _FREE}
     made = {name: getattr(plan, name) for name in _MADE} | {"arrow": base64.b64encode(plan.schema.serialize()).decode()}
     return json.loads(json.dumps({"format": FORMAT, "fixed": fixed, "free": free, "made": made}, default=str))
+
+
+def made_with(head: Any) -> dict[str, Any]:
+    """What a state was made with, as its head says; of `ep` older ones do not say who is finished by an output: only the last was."""
+    found: dict[str, Any] = json.loads(head[1])
+    fixed = found["fixed"]
+    if fixed["policy"] == Ep.name:
+        fixed["switches"] = {_FINISHES: "last"} | (fixed.get("switches") or {})
+    return found
 
 
 def plan_of(found: dict[str, Any]) -> ShardPlan:
@@ -113,15 +135,18 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> None:
         which = f"format {old['format']}, this one reads up to {new['format']}"
         raise PenstockError(f"the checkpoint was written by a newer release of Penstock ({which}); use that release")
     names = sorted(set(old["fixed"]) | (set(new["fixed"]) - set(_FACTS)))
-    differences = [(name, old["fixed"].get(name), new["fixed"].get(name)) for name in names]
-    told = [f"{name} was {_told(name, was)}, now it is {_told(name, now)}" for name, was, now in differences if was != now]
-    if told:
-        ours = any(one.startswith("spark.sql.") for one in told)
-        remedy = "Set that in the session as it was, or use a new checkpoint" if ours else "Use a new checkpoint, "
-        raise PenstockError(
-            f"the checkpoint was made with other settings: {'; '.join(told)}. {remedy}"
-            f"{'' if ours else 'or for another number of shards `penstock reshard`'}"
-        )
+    differences = {name: (old["fixed"].get(name), new["fixed"].get(name)) for name in names}
+    other = {name: (was, now) for name, (was, now) in differences.items() if was != now}
+    if other:
+        told = "; ".join(f"{name} was {_told(name, was)}, now it is {_told(name, now)}" for name, (was, now) in other.items())
+        raise PenstockError(f"the checkpoint was made with other settings: {told}. {_remedy(set(other))}")
+
+
+def _remedy(names: set[str]) -> str:
+    """What to do where these settings differ."""
+    if any(name.startswith("spark.sql.") for name in names):
+        return "Set that in the session as it was, or use a new checkpoint"
+    return f"Use a new checkpoint{', or for another number of shards `penstock reshard`' if names == {'shards'} else ''}"
 
 
 def _told(name: str, setting: Any) -> str:
@@ -157,12 +182,20 @@ class ShardState:
         head = self.head = self.get_head()
         if head is None:
             return Shard(self.plan, self.number)
-        was, now = json.loads(head[1]), settings(self.plan)
+        was = made_with(head)
+        policy, named = was["fixed"]["policy"], self.plan.options.get("switches") or {}
+        if self.plan.auto and policy in POLICIES:
+            self.plan = _played_by(self.plan, policy=policy)
+        if self.plan.options["policy"] == policy == Ep.name and _FINISHES not in named:
+            self.plan = _played_by(self.plan, switches={**named, _FINISHES: was["fixed"]["switches"][_FINISHES]})
+        now = settings(self.plan)
         check(was, now)
         changed = was["free"] != now["free"]
         shard = None if nearby is None or changed else local.pick_up(nearby, str(head[0]), self.plan, self.number)
         if shard is None:
             shard = self._rebuild(head, was["free"])
+        if "holding" in was:
+            shard.holding.restore(was["holding"])
         shard.n_null = int(head[6])
         if changed:
             shard = _moved(shard, self.plan, self.number)
@@ -194,7 +227,7 @@ class ShardState:
                 self._put(kind, number, cell)
         held = shard.engine.totals.retained + (0 if shard.meter.shadow is None else shard.meter.shadow.totals.retained)
         room = min(_CHUNK, max(_LEAST, _TUPLE * held + _PAST * len(shard.meter.past)) - log_bytes)
-        alike = shard.engine.is_repeatable and (head is None or _without_attempts(head[1]) == settings(shard.plan))
+        alike = shard.engine.is_repeatable and (head is None or _settings_in(head[1]) == settings(shard.plan))
         entry = _log_entry(shard, result, clocks) if alike and _ENTRY * len(result.batch) <= room else b""
         if entry and len(entry) <= room:
             self._put("log", next_log, entry)
@@ -229,12 +262,15 @@ def whole(shard: Shard) -> tuple[tuple[Any, ...], dict[tuple[str, int], bytes]]:
 
 
 def _settings_text(shard: Shard) -> str:
-    """What is in the head beside numbers: the settings, and the last attempts in the ledger."""
-    return json.dumps(settings(shard.plan) | ({"attempts": shard.attempts} if shard.attempts else {}))
+    """What is in the head beside numbers: the settings, the last attempts in the ledger, and what the shard holds of the memory."""
+    beside: dict[str, Any] = {"attempts": shard.attempts} if shard.attempts else {}
+    if shard.plan.shared is not None or not shard.holding.is_equal:
+        beside["holding"] = shard.holding.facts()
+    return json.dumps(settings(shard.plan) | beside)
 
 
-def _without_attempts(text: str) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(text).items() if name != "attempts"}
+def _settings_in(text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name not in ("attempts", "holding")}
 
 
 def _with(plan: ShardPlan, free: dict[str, Any]) -> ShardPlan:
@@ -242,6 +278,11 @@ def _with(plan: ShardPlan, free: dict[str, Any]) -> ShardPlan:
     options = {name: value for name, value in plan.options.items() if name not in _FREE}
     options |= {name: value for name, value in free.items() if name not in _OWN and value is not None}
     return replace(plan, options=options, ghosts=free["ghosts"], overhead=free.get("overhead"), ahead=_limit(free))
+
+
+def _played_by(plan: ShardPlan, **options: Any) -> ShardPlan:
+    """The plan with other options of the engine: those that a state keeps where nobody names them."""
+    return replace(plan, options=plan.options | options)
 
 
 def _limit(free: dict[str, Any]) -> Limit | None:
@@ -257,6 +298,8 @@ def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
         raise PenstockError(
             f"memory must stay in {was} over a restart, got {plan.options['memory']!r} per shard, which is in {now}; use a new checkpoint"
         )
+    new.holding.restore(old.holding.facts())
+    new.caps = new.holding.caps
     new.engine.restore(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
@@ -272,6 +315,7 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     columns["stream"] = columns["stream"].astype(np.int8)
     used = shard.aside.used(shard.problem.budget)
     columns |= {"aside": used} if used.any() else {}
+    columns |= {} if shard.holding.is_equal else {"share": shard.holding.share}
     return zipped(
         columns
         | {
@@ -288,6 +332,7 @@ def _replay(shard: Shard, cell: bytes) -> None:
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
     shard.book.enter(unpacked_names(names), numbers)
     shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
+    shard.hold(entry.pop("share", equal_share(len(shard.holding.share))))
     shard.reserve(entry.pop("aside", np.zeros(1, np.int64)))
     shard.replay(Batch(**entry | {"stream": entry["stream"].astype(np.int64)}), clocks)
     shard.engine.count_late(late)
@@ -306,6 +351,7 @@ def _snapshot(shard: Shard) -> bytes:
     state |= {f"total.{name}": np.asarray(value) for name, value in total.items()}
     state["shadow"] = np.frombuffer(shadow or b"", np.uint8)
     book = shard.book
+    state |= {} if shard.holding.is_equal else {"share": shard.holding.share}
     state |= {"trimmed": shard.trimmed, "trimmed_at": np.array(shard.trimmed_at)}  # by reshard; the next batch reports them
     return zipped(state | {"names": packed_names(book.names), "numbers": book.number, "next": np.array([book.next, book.calm])})
 
@@ -313,6 +359,9 @@ def _snapshot(shard: Shard) -> bytes:
 def _restore(shard: Shard, cell: bytes) -> None:
     state = unzipped(cell)
     trust = shard.plan.trust
+    if "share" in state:
+        shard.hold(state["share"])
+        shard.reserve(np.zeros(1, np.int64))  # nothing is held yet
     shard.engine.restore(state["engine"].tobytes(), trust=trust)
     meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
     meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}

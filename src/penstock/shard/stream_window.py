@@ -41,6 +41,19 @@ def check_lateness(window: int | str, lateness: int, argument: str = "lateness")
         raise PenstockError(f"{argument} must be 0 where a window counts rows, since it depends on their order, got {told}")
 
 
+def check_matches(matches: Any) -> None:
+    """Refuse a promise that is none.
+
+    >>> check_matches(1)
+    >>> check_matches(0)
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: matches must be a whole number of joined rows >= 1, or None for any number, got 0
+    """
+    if matches is not None and (isinstance(matches, bool) or not isinstance(matches, int) or matches < 1):
+        raise PenstockError(f"matches must be a whole number of joined rows >= 1, or None for any number, got {matches!r}")
+
+
 def check_shards(windows: Mapping[str, int | str], shards: int | None) -> bool:
     """Whether a window counts the rows of a whole stream, so that there can be one shard only."""
     by_row = [name for name, window in windows.items() if str(window).startswith("rows:")]

@@ -89,7 +89,7 @@ class Trial:
         """An engine, and the whole trace as one batch."""
         trace, (problem, chosen) = self.trace, self.choose()
         by_row = self.stepwise or compiled_form(problem, chosen) is None
-        source, batch = open_statistics(problem, trace, Batch.of(trace, problem), None, by_row=by_row)
+        source, batch = open_statistics(problem, trace, Batch.of(trace, problem), None, by_row=by_row, policy=chosen)
         return open_engine(problem, chosen, source, EVERYTHING, stepwise=self.stepwise), batch
 
 

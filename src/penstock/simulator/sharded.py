@@ -2,7 +2,8 @@
 
 A batch is played in the order of time and stream; rows that tie keep the order of the trace (on Spark: that of the column `order`). Within
 a batch a shard sees its own rows alone, so that its clock lags behind by as much as these are apart. Between two batches each shard hears
-how far the streams have come in all of them. Without `batch` all rows are one batch, as in a batch query.
+how far the streams have come in all of them, and what their tuples are worth, so that memory moves between them (shard/shares). Without
+`batch` all rows are one batch, as in a batch query, and shares stay equal.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from penstock.engine.opening import open_engine
 from penstock.engine.run import JoinRun, memory_log
 from penstock.policies.base import Policy, PolicySpec
 from penstock.policies.opt import Opt
-from penstock.policies.table import open_policy
+from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import SPAN, for_tuples, part_of, shard_count
 from penstock.shard.overhead import PLACE, overhead_of
+from penstock.shard.shares.holding import Holding
+from penstock.shard.shares.moves import Summary, next_shares, period
 from penstock.shard.spark_hash import placed
 from penstock.statistics.table import RUNNING, open_running
 
@@ -43,13 +46,16 @@ def play_shards(
     shards: Any,
     memory: Memory,
     allocation: str = "variable",
-    policy: PolicySpec = "prob",
+    policy: PolicySpec = AUTO,
     batch: int | None = None,
+    shared: bool = True,
     keep: Keep | None = None,
     stepwise: bool = False,
     progress: OnProgress | None = None,
 ) -> JoinRun:
     """Play a trace in so many shards, and add up what they did. `problem` has the budget of them all, read from `memory`.
+
+    Unless they are `shared`, all shards have equal shares for ever.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> problem = Problem.of(trace.streams, window=4, memory=4, stats="decayed", clock="streams")
@@ -67,8 +73,12 @@ def play_shards(
     began = perf_counter()
     times: list[Ints] = []  # of all instants
     n_instants = 0
-    for rows in _batches(trace, batch):
+    for number, rows in enumerate(_batches(trace, batch)):
         now = np.unique(trace.time[rows])
+        meets = shared and count > 1 and number % period(count) == 0
+        if meets and number:
+            for shard, share in zip(playing, next_shares([shard.told for shard in playing]), strict=True):
+                shard.hold(share)
         for shard in playing:
             shard.play(columns, rows[place[rows] == shard.number], progress)
             shard.instants.append(n_instants + np.searchsorted(now, np.unique(trace.time[shard.rows[-1]])))
@@ -78,7 +88,9 @@ def play_shards(
         np.maximum.at(clocks, trace.stream[rows], trace.time[rows])
         for shard in playing:
             shard.expired.append(shard.engine.advance(clocks))
-    return _summed(playing, keep, np.concatenate(times), perf_counter() - began)
+            if shared and count > 1:
+                shard.weigh(columns, number, count, tell=meets)
+    return _summed(playing, keep, np.concatenate(times), perf_counter() - began, whole.most)
 
 
 def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
@@ -115,10 +127,19 @@ class _Shard:
     played: list[Played] = field(default_factory=list)
     expired: list[Ints] = field(default_factory=list)
     n_late: int = 0
+    trimmed: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # what a smaller share drove out, before the next batch
+    trimmed_at: int = 0
+    holding: Holding = field(init=False)
+    told: Summary = field(init=False)  # to the others, after the last batch in which they met
+
+    def __post_init__(self) -> None:
+        """Begin with an equal share."""
+        self.holding = Holding(self.problem.budget, self.problem.n_streams)
 
     @classmethod
     def open(cls, number: int, problem: Problem, policy: PolicySpec | None, room: int, keep: Keep, stepwise: bool) -> _Shard:
         """A shard that has seen nothing yet; its statistics take so many bytes at most."""
+        problem = replace(problem, budget=replace(problem.budget, caps=problem.budget.caps.copy()))  # shares move
         chosen = open_policy(policy if isinstance(policy, str) else copy.deepcopy(policy), problem, also=(Opt.name,))
         engine = open_engine(problem, chosen, open_running(problem, chosen, room), keep, stepwise=stepwise)
         engine.number_from(number * SPAN)
@@ -126,14 +147,34 @@ class _Shard:
 
     def play(self, columns: Batch, rows: Ints, progress: OnProgress | None) -> None:
         """Play these rows."""
-        chosen: dict[str, Any] = {name: None if column is None else column[rows] for name, column in vars(columns).items()}
-        mine = Batch(**chosen)
+        mine = _chosen(columns, rows)
         promised = self.engine.seen - self.problem.lateness
         self.n_late += int(np.count_nonzero(mine.time < promised[mine.stream]))
         self.rows.append(rows)
         played = self.engine.play(mine, progress)
+        if len(self.trimmed):
+            sheds, at = np.concatenate([self.trimmed, played.sheds]), np.full(len(self.trimmed), self.trimmed_at)
+            played = replace(played, sheds=sheds, shed_at=np.concatenate([at, played.shed_at]))
+            self.trimmed = self.trimmed[:0]
         self.played.append(played)
         self.expired.append(played.expired)
+
+    def hold(self, share: Ints) -> None:
+        """Hold another share from now on; what has no room in it is shed at once."""
+        self.holding.take(share)
+        caps = self.problem.budget.caps
+        less = (self.holding.caps < caps).any()
+        caps[:] = self.holding.caps
+        if less and self.engine.totals.used > caps.min():
+            self.trimmed_at = self.engine.totals.instant
+            trimmed = self.engine.trim()
+            self.trimmed = trimmed if self.engine.keep.sheds else trimmed[:0]
+
+    def weigh(self, columns: Batch, batch: int, shards: int, *, tell: bool) -> None:
+        """Take note of the load of the batch that was played; where shards meet, sum up what the tuples are worth."""
+        self.holding.note(_chosen(columns, self.rows[-1]), self.problem, int(self.engine.seen.max()))
+        if tell:
+            self.told = self.holding.summary(self.engine, self.problem, batch=batch, shard=self.number, shards=shards)
 
     def result(self, name: str) -> Ints:
         """What happened in all batches, of one kind."""
@@ -165,6 +206,11 @@ def _columns(trace: Trace, problem: Problem) -> Batch:
     return columns if columns.size is None else replace(columns, size=columns.size + (PLACE - OVERHEAD))
 
 
+def _chosen(columns: Batch, rows: Ints) -> Batch:
+    chosen: dict[str, Any] = {name: None if column is None else column[rows] for name, column in vars(columns).items()}
+    return Batch(**chosen)
+
+
 def _batches(trace: Trace, length: int | None) -> Iterator[Ints]:
     """The rows of each batch in the order of play: those that come while the largest time so far is in one stretch of this length."""
     reached = np.maximum.accumulate(trace.time)
@@ -173,8 +219,8 @@ def _batches(trace: Trace, length: int | None) -> Iterator[Ints]:
         yield rows[np.lexsort((trace.stream[rows], trace.time[rows]))]
 
 
-def _summed(playing: list[_Shard], keep: Keep, times: Ints, seconds: float) -> JoinRun:
-    """What all shards did together; the peak is the sum of theirs, each at a time of its own."""
+def _summed(playing: list[_Shard], keep: Keep, times: Ints, seconds: float, most: int) -> JoinRun:
+    """What all shards did together; the peak is the sum of theirs, each at a time of its own, and at most what they may have together."""
     totals = [shard.engine.totals for shard in playing]
     shed = np.concatenate([np.concatenate(shard.instants)[shard.result("shed_at") - 1] for shard in playing]) if keep.sheds else None
     order = None if shed is None else np.argsort(shed, kind="stable")
@@ -187,7 +233,7 @@ def _summed(playing: list[_Shard], keep: Keep, times: Ints, seconds: float) -> J
         n_shed=sum(own.n_shed for own in totals),
         n_expired=sum(own.n_expired for own in totals),
         n_late=sum(shard.n_late for shard in playing),
-        peak_memory=sum(own.peak_memory for own in totals),
+        peak_memory=min(most, sum(own.peak_memory for own in totals)),
         streams=playing[0].problem.streams,
         seconds=seconds,
         outputs=_outputs(playing) if keep.outputs else None,
@@ -196,6 +242,8 @@ def _summed(playing: list[_Shard], keep: Keep, times: Ints, seconds: float) -> J
         expired=np.concatenate([shard.of_trace(np.concatenate(shard.expired)) for shard in playing]) if keep.expired else None,
         memory_log=_memory_log(playing, times) if keep.retained else None,
         series=_series(playing, times) if keep.series or keep.retained else None,
+        n_done=sum(own.n_done for own in totals) if playing[0].problem.has_matches else None,
+        done=np.concatenate([shard.of_trace(shard.result("done")) for shard in playing]) if keep.done else None,
     )
 
 

@@ -25,12 +25,12 @@ from penstock.optimum.optimum import find_schedule
 from penstock.optimum.replay import replay
 from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
-from penstock.policies.table import open_policy
+from penstock.policies.table import AUTO, open_policy
 from penstock.simulator.rearranged import order_of_play, rearranged, told_by_old_rows
 from penstock.simulator.sharded import play_shards
 from penstock.statistics.table import open_statistics
 
-_NOT_EXACT = {"trace", "memory", "policy", "ahead", "shards", "batch"}
+_NOT_EXACT = {"trace", "memory", "policy", "matches", "ahead", "shards", "batch", "shared"}
 """Options that an exact join does not take."""
 _BATCH = 'a positive number of ticks or a duration such as "1 minute"'
 
@@ -40,13 +40,14 @@ def simulate(
     *,
     window: WindowSpec,
     memory: Memory,
-    policy: PolicySpec = "prob",
+    policy: PolicySpec = AUTO,
     allocation: str = "variable",
     stats: str = "decayed",
     objective: ObjectiveSpec = None,
     model: str = "buffered",
     clock: str | None = None,
     lateness: Any = 0,
+    matches: Any = None,
     predicate: PredicateSpec = "=",
     cross: bool = False,
     start: Any = None,
@@ -63,12 +64,19 @@ def simulate(
     ahead: Any = None,
     shards: int | None = None,
     batch: Any = None,
+    shared: bool = True,
 ) -> JoinRun:
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
+
+    `policy` is a name from `penstock policies`, or an object; by default "auto": "learned" where keys are equal and `stats` is "decayed",
+    else "prob" or, with importance, "dimpprob". The run's `policy` says which it was.
 
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
     the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",
     where the length of a tick is known; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
+
+    `matches` is a promise that a tuple takes part in at most so many outputs: 1, or {"S": 1} for some of the streams. It leaves after the
+    last of them, which costs nothing while the promise is kept, and is counted as `n_done`. What a broken promise misses is not made.
 
     `ahead` (a number of ticks or a duration; off by default) keeps a row that is further ahead than others support from moving the clock:
     it is put aside until they do, or with `(limit, "drop")` dropped, and counted as `n_ahead`.
@@ -76,7 +84,8 @@ def simulate(
     `stats="decayed"` knows what has arrived so far, as on Spark; `"whole"`, of the papers' experiments, knows the whole trace, and promises
     more than a query can keep. `shards` plays what `ps.join` with so many shards does: each has an engine with its part of the memory
     (`penstock.simulator.sharded`), and `clock` is "streams" there, else "global". Shards learn each other's clocks after each `batch`, a
-    length of time; by default all rows are one batch.
+    length of time, and memory moves to those whose tuples are worth more, as in a join with an archive; with `shared=False` all have equal
+    shares. By default all rows are one batch.
 
     >>> trace = Trace.from_streams(R="abca", S="caba")
     >>> simulate(trace, window=4, memory=3, policy="fifo").n_output
@@ -101,14 +110,21 @@ def simulate(
     clock = clock if clock is not None else "global" if shards is None else "streams"
     problem = Problem.of(
         trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
-        stats=stats, model=model, clock=clock, seed=seed, beta=beta,
+        stats=stats, model=model, clock=clock, seed=seed, beta=beta, matches=matches,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     if shards is not None:
         if given is not None:
             raise PenstockError(f"given must be left out with shards, whose statistics learn as they go, got rates of {len(given)} keys")
         step = _batch_length(trace, batch)
-        told: dict[str, Any] = {"shards": shards, "memory": timed["memory"], "allocation": allocation, "policy": policy, "batch": step}
+        told: dict[str, Any] = {
+            "shards": shards,
+            "memory": timed["memory"],
+            "allocation": allocation,
+            "policy": policy,
+            "batch": step,
+            "shared": shared,
+        }
         return play_shards(trace, problem, **told, keep=keep, stepwise=stepwise, progress=progress)
     if policy == Opt.name:
         schedule = find_schedule(trace, problem)

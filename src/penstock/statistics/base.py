@@ -51,6 +51,10 @@ class Source:
         """Rates that do not grow."""
         return 0, 0.0, 0
 
+    def take_chances(self) -> Floats | None:
+        """Nothing is learned."""
+        return None
+
     def arrive(self, view: View) -> None:
         """Nothing to note."""
 

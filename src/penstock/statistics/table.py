@@ -19,6 +19,7 @@ from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.known_beforehand import Fixed, given_table, whole_prices, whole_table
+from penstock.statistics.returns import Returns
 from penstock.statistics.sketch import Sketch
 from penstock.statistics.window import WindowCounts
 
@@ -31,6 +32,8 @@ def open_running(problem: Problem, policy: Policy, room: int | None = None) -> S
 
     With `room`, decayed counts take at most so many bytes.
     """
+    if _learns(problem, policy):
+        return Returns(problem, room)
     ranking = policy.ranking(problem)
     if problem.stats == "window" or ranking is None or ranking.prices in (Prices.RATES, Prices.TOTALS):
         if ranking is None and problem.stats != "window" and problem.ageless:
@@ -62,6 +65,8 @@ def open_statistics(
     """
     if (given is None) != (problem.stats != "given"):
         raise PenstockError(f"given must be a table of rates exactly when stats is 'given', got stats {problem.stats!r}")
+    if policy is not None and _learns(problem, policy):
+        return Returns(problem), batch
     if problem.stats in RUNNING:
         return RUNNING[problem.stats](problem) if policy is None else open_running(problem, policy), batch
     if given is not None:
@@ -81,6 +86,12 @@ def open_statistics(
         source = Fixed(whole_table(problem, batch.stream, batch.key))
         return source, replace(batch, price=_partner_rates(problem, source, batch)) if by_row else batch
     return Source(), replace(batch, price=whole_prices(problem, batch))
+
+
+def _learns(problem: Problem, policy: Policy) -> bool:
+    """Whether a policy counts for itself, whatever the statistics."""
+    ranking = policy.ranking(problem)
+    return ranking is not None and ranking.prices == Prices.CHANCES
 
 
 def _partner_rates(problem: Problem, source: Fixed, batch: Batch) -> Any:

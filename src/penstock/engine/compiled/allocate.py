@@ -8,6 +8,8 @@ import numpy as np
 
 from penstock.core.problem import Problem
 from penstock.core.window import NEVER
+from penstock.engine.chance_steps import COUNTS, GAPS, TIMERS, Scale
+from penstock.engine.compiled.chances import PATH
 from penstock.engine.compiled.patterns import FEW_STREAMS
 from penstock.engine.compiled.sort_key import LAST
 from penstock.engine.compiled.state import ARRAYS, Memory, attach
@@ -33,6 +35,7 @@ def allocate(
     kinetic = kind in (Kind.LIFE, Kind.STAY)
     planes = max(tree) + 1 if kinetic else levels
     ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
+    learns = ranking.prices == Prices.CHANCES
     entries = planes * leaves + levels * nodes
     sizes = {
         "lanes": n,
@@ -40,7 +43,7 @@ def allocate(
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= Kind.SCORE or not problem.steady else 1,
-        "marks": slots if kind in (Kind.ARRIVAL, Kind.DRAW) else 1,
+        "marks": slots if kind in (Kind.ARRIVAL, Kind.DRAW) or ranking.prices == Prices.PATTERNS else 1,
         "weights": slots if problem.budget.in_bytes else 1,
         "places": slots if straggling else 1,
         "stragglers": slots if straggling else 1,
@@ -61,9 +64,17 @@ def allocate(
         "fresh": fresh,
         "arrived": fresh if ranking.prices == Prices.PATTERNS else 1,
         "waiting": 4 * PATIENCE * n,
+        "clues": groups * 2 * n if learns else 1,
+        "waits": groups if learns else 1,
+        "queues": 2 * TIMERS,
+        "chances": n * n * COUNTS * GAPS * GAPS if learns else 1,
+        "spans": n,
+        "paths": PATH * n,
+        "met": slots if problem.has_matches else 1,
+        "parting": slots if problem.has_matches else 1,
     }
     arrays = in_one_block(sizes)
-    for name in ("table", "floors", "holders"):
+    for name in ("table", "floors", "holders", "queues"):
         arrays[name][:] = -1
     for name in ("owns", "dues", "moments"):
         arrays[name][:] = NEVER
@@ -79,6 +90,7 @@ def allocate(
     lanes["length"] = [w.length for w in problem.windows]
     lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
     lanes["lateness"] = problem.lateness
+    lanes["most"] = problem.most_outputs
     lanes["pool"] = problem.budget.pool
     lanes["tree"] = tree
     lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
@@ -90,7 +102,12 @@ def allocate(
     if bands is not None:
         arrays["bands"]["price"], arrays["bands"]["stream"] = bands.price, bands.stream
         arrays["bands"]["head"] = arrays["bands"]["tail"] = -1
+    arrays["waits"]["step"] = -1
     memory = attach(arrays)
+    if learns:
+        scale = Scale.of(problem)
+        arrays["spans"][:] = scale.spans
+        memory.shift, memory.reach, memory.pace = scale.shift, scale.reach, scale.pace
     memory.banded, memory.ranked = bands is not None, ranked
     memory.now = -NEVER
     memory.levels, memory.planes, memory.trees, memory.leaves, memory.inner = levels, planes, max(tree) + 1, leaves, inner
@@ -107,8 +124,11 @@ def allocate(
     memory.patterns = 1 << (n - 1) if ranking.prices == Prices.PATTERNS else 1
     if ranking.prices == Prices.PATTERNS:
         memory.pattern_first = problem.switch("ep-ties") == "smallest-pattern"
+        memory.finishes = problem.switch("ep-finishes") == "all"
         memory.youngest = problem.switch("ep-drops") == "newest"
+    memory.lasting = ranking.prices == Prices.OUTPUTS and problem.switch("output-counts") == "ever"
     memory.mn_of_memory = ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory"
+    memory.limited = problem.has_matches
     memory.weighted = problem.budget.in_bytes
     memory.alpha = np.nan if problem.alpha is None else problem.alpha
     memory.beta = np.nan if problem.beta is None else problem.beta

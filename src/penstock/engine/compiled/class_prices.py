@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Floats
-from penstock.engine.compiled.ranking import GAIN_LOSS, SCORE, TOTALS, TUPLES, compare_worth, first, life_left, price_of, remaining
+from penstock.engine.compiled.chances import set_clues
+from penstock.engine.compiled.ranking import CHANCES, GAIN_LOSS, SCORE, TOTALS, TUPLES, compare_worth, first, life_left, price_of, remaining
 from penstock.engine.compiled.state import Memory, groups, stale_queue
 from penstock.engine.compiled.tournament import promote
 
@@ -96,7 +97,10 @@ def _total_rate(rates: Floats) -> float:
 
 @kernel
 def set_rates(memory: Memory, ring: int, rates: Floats) -> None:
-    """Price the classes of a key by the rates of their partners, or by all."""
+    """Price the classes of a key by the rates of their partners, by all, or by what was learned of such rates."""
+    if memory.prices == CHANCES:
+        set_clues(memory, ring, rates)
+        return
     group = ring
     while True:
         price = _total_rate(rates) if memory.prices == TOTALS else partner_rate(rates, groups(memory)[group].stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,8 @@ from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_ba
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import live_slots
-from penstock.engine.compiled.merge import merged
 from penstock.engine.compiled.play import dismiss, expire, play, trim
-from penstock.engine.compiled.portable import as_columns, from_columns, is_sound
+from penstock.engine.compiled.portable import as_columns, from_columns, is_sound, merged
 from penstock.engine.compiled.state import RECORD, attach
 from penstock.engine.compiled.tournament import rebuild
 from penstock.engine.contract import (
@@ -83,7 +83,7 @@ class CompiledEngine:
     def totals(self) -> Totals:
         """The counts so far."""
         at = self.memory
-        counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late")}
+        counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late", "n_done")}
         rest = {
             "peak_memory": int(at.peak),
             "retained": int(at.live),
@@ -212,6 +212,14 @@ class CompiledEngine:
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
         if "band" in state:
             state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
+        if "clue" in state:  # nothing is known of their keys
+            counts, never = np.zeros((len(stream), len(seen))), np.full((len(stream), len(seen)), -1e18)
+            came = seen.max() >> int(self.memory.shift) if len(stream) else 0
+            state |= {
+                "clue": np.hstack([counts, never]),
+                "event": np.full(len(stream), float(came)),
+                "step": np.zeros(len(stream), np.int32),
+            }
         state["lane.seen"] = seen
         state["lane.ceiling"] = np.array([expiry[stream == number].max(initial=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
@@ -233,7 +241,8 @@ class CompiledEngine:
         state = merged(as_columns(self.memory, self.arrays), parts, mine, renumber, shifts, kind=kind, prices=prices, counts=counts)
         state["count.next_row"] = np.array(next_row)
         self.origin, size = engines[0].origin, max(64, len(state["time"]))
-        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=True)
+        sizes = {"slots": size, "groups": size + len(state.get("gone.key", ()))}
+        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, **sizes, straggling=True)
 
     def snapshot(self) -> bytes:
         """The state between two batches."""
@@ -258,10 +267,8 @@ class CompiledEngine:
         if not is_sound(part, self.problem.n_streams, len(self.problem.budget.caps), 0 if self.bands is None else len(self.bands.price)):
             raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes with numbers that cannot be in one")
         live = max(64, len(part["time"]))
-        straggling = bool(part["straggling"])
-        self.arrays, self.memory = from_columns(
-            self.problem, self.ranking, self.bands, part, slots=live, groups=live, straggling=straggling
-        )
+        sizes = {"slots": live, "groups": live + len(part.get("gone.key", ())), "straggling": bool(part["straggling"])}
+        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, part, **sizes)
 
     def freeze(self) -> dict[str, Any]:
         """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
@@ -283,9 +290,10 @@ class CompiledEngine:
         n, keep = self.problem.n_streams, self.keep
         length = max(256, min(rows, _LOG) + int(self.memory.live))  # what is not written to takes no memory
         kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, n + 1)}
+        kept["done"] = (keep.done, 2)
         logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
         outputs = np.empty((most, n + 1 if keep.outputs else 0), dtype=np.int64)
-        return Logs(outputs, **logs, lengths=np.zeros(5, np.int64), needed=np.zeros(5, np.int64), pause=np.array([-1, 0, 0]))
+        return Logs(outputs, **logs, lengths=np.zeros(6, np.int64), needed=np.zeros(6, np.int64), pause=np.array([-1, 0, 0]))
 
     def _columns(self, batch: Batch) -> BatchColumns:
         problem, ranking = self.problem, self.ranking
@@ -318,7 +326,7 @@ class CompiledEngine:
 
     def _price(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
-        if self.ranking.prices not in (Prices.RATES, Prices.TOTALS) or self.memory.banded:
+        if self.ranking.prices not in (Prices.RATES, Prices.TOTALS, Prices.CHANCES) or self.memory.banded:
             return columns, len(batch)
         steps = self.statistics.age(batch, begin)
         if steps:
@@ -329,12 +337,18 @@ class CompiledEngine:
                 groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
             tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
+        if self.ranking.prices == Prices.CHANCES:
+            batch = replace(batch, key=columns.key)  # rows that are in no window are of no key
         rates, stop = self.statistics.rates(batch, begin)
+        chances = self.statistics.take_chances()
+        if chances is not None:
+            self.arrays["chances"][:] = chances
+            self.memory.renewed = 1
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
             return columns._replace(rates=_plain(rates)), stop
         if len(columns.rates) < len(batch):
-            columns = columns._replace(rates=np.empty((len(batch), self.problem.n_streams)))
+            columns = columns._replace(rates=np.empty((len(batch), rates.shape[1])))
         columns.rates[begin:stop] = rates
         return columns, stop
 
@@ -349,7 +363,8 @@ class CompiledEngine:
             sizes["slots"] = max(needed, min(_grown(sizes["slots"]), limit))
         needed = int(memory.live_groups) + arrivals
         if sizes["groups"] < needed:
-            sizes["groups"] = max(needed, min(_grown(sizes["groups"]), max(sizes["slots"], sizes["groups"])))
+            limit = needed * 5 // 4 if memory.lasting else max(sizes["slots"], sizes["groups"])
+            sizes["groups"] = max(needed, min(_grown(sizes["groups"]), limit))
         sizes["fresh"] = max(sizes["fresh"], arrivals)
         if sizes != old or straggling != bool(memory.straggling):
             state = as_columns(memory, arrays)
@@ -384,16 +399,18 @@ def _climb(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
 
 def _handed_out(logs: Logs) -> Played:
     """What is in the logs, which are empty then."""
-    kept = [log[:length].copy() for log, length in zip(logs[:5], logs.lengths, strict=True)]
+    kept = [log[:length].copy() for log, length in zip(logs[:6], logs.lengths, strict=True)]
     logs.lengths[:] = 0
-    (sheds, shed_at), (expired, expired_at) = ((log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in kept[1:3])
-    return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at)
+    (sheds, shed_at), (expired, expired_at), (done, done_at) = (
+        (log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in (kept[1], kept[2], kept[5])
+    )
+    return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at, done, done_at)
 
 
 def _with_room(logs: Logs) -> Logs:
     """The logs, those that are too short doubled."""
     longer = logs._asdict()
-    for name, needed in zip(Logs._fields[:5], logs.needed, strict=True):
+    for name, needed in zip(Logs._fields[:6], logs.needed, strict=True):
         log = longer[name]
         if log.shape[1] and len(log) < needed:
             longer[name] = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)

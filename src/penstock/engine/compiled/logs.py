@@ -19,6 +19,7 @@ class Logs(NamedTuple):
     expired: Ints  # the same
     retained: Ints  # instant, row
     series: Ints  # time, tuples per stream
+    done: Ints  # row, and the last instant in which it took part
     lengths: Ints
     needed: Ints
     pause: Ints

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.compiled import inlined, kernel, routine
-from penstock.core.trace import Ints
+from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 from penstock.engine.compiled.state import Memory, groups, lanes, places, slots, stragglers, table
 
@@ -96,6 +96,15 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
         at = (at + 1) & (size - 1)
     table(memory)[at] = group
     return int(group)
+
+
+@kernel
+def claim_empty(memory: Memory, key: int) -> int:
+    """A class without tuples, for what a key that is not here has made (`output` with counts that last)."""
+    group = claim_class(memory, -1, 0, key)
+    groups(memory)[group].bits = 0
+    groups(memory)[group].price = 0.0
+    return group
 
 
 @kernel
@@ -273,6 +282,14 @@ def relink(memory: Memory, stream: NDArray[np.int8], key: Ints, time: Ints, row:
         group = claim_class(memory, find_ring(memory, key[at]), stream[at], key[at])
         found[at] = link(memory, group, time[at], row[at], expiry[at])
     return found
+
+
+@routine
+def recall(memory: Memory, key: Ints, price: Floats) -> None:
+    """Give keys that no tuple has what they have made."""
+    for at in range(len(key)):
+        group = claim_empty(memory, key[at])
+        groups(memory)[group].price = price[at]
 
 
 # Stragglers: a binary heap of slots by expiry, with the position of each slot in `places`.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
+from penstock.engine.compiled.chances import rest
 from penstock.engine.compiled.class_prices import spoil, spoil_partners
 from penstock.engine.compiled.heaps import heap_insert, join_class, leave_class, order_class
 from penstock.engine.compiled.memory import release_class, unlink
 from penstock.engine.compiled.ranking import (
     ARRIVAL,
+    CHANCES,
     DRAW,
     GAIN_LOSS,
+    PATTERNS,
     PRICE,
     SCORE,
     TUPLES,
@@ -57,18 +60,18 @@ def enter(memory: Memory, slot: int) -> None:
             promote(memory, level, group)
     elif memory.banded:
         climb_ladder(memory, slot)
-        if first(memory, 0, ladder(memory)[slot].band) == slot:
-            promote(memory, 0, ladder(memory)[slot].band)
+        if first(memory, 0, group_of(memory, slot)) == slot:
+            promote(memory, 0, group_of(memory, slot))
     elif kind >= PRICE and groups(memory)[group].head == slot:
         promote(memory, 0, group)
 
 
 @inlined
 def climb_ladder(memory: Memory, slot: int) -> None:
-    """Put a tuple into the chain of its band, by time."""
-    band = ladder(memory)[slot].band
+    """Put a tuple into the chain of its band, by time; `ep` has the finished in the order in which they finished."""
+    band = group_of(memory, slot)
     left = bands(memory)[band].tail
-    while left >= 0 and slots(memory)[left].time > slots(memory)[slot].time:
+    while left >= 0 and _is_behind(memory, left, slot):
         left = ladder(memory)[left].before
         memory.steps += 1
     right = bands(memory)[band].head if left < 0 else ladder(memory)[left].after
@@ -87,9 +90,17 @@ def climb_ladder(memory: Memory, slot: int) -> None:
 
 
 @inlined
-def _leave_ladder(memory: Memory, slot: int) -> None:
+def _is_behind(memory: Memory, left: int, slot: int) -> bool:
+    """Whether `left`, in the chain of a band already, belongs behind `slot`."""
+    if memory.prices == PATTERNS and marks(memory)[left] != marks(memory)[slot]:
+        return bool(marks(memory)[left] > marks(memory)[slot])
+    return bool(slots(memory)[left].time > slots(memory)[slot].time)
+
+
+@inlined
+def leave_ladder(memory: Memory, slot: int) -> None:
     """Take a tuple out of the chain of its band."""
-    band = ladder(memory)[slot].band
+    band = group_of(memory, slot)
     left = ladder(memory)[slot].before
     right = ladder(memory)[slot].after
     if left < 0:
@@ -126,7 +137,7 @@ def leave(memory: Memory, slot: int) -> None:
         changed = first(memory, level, group) == slot
         leave_class(memory, level, group, slot)
     elif memory.banded:
-        _leave_ladder(memory, slot)
+        leave_ladder(memory, slot)
     unlink(memory, slot)
     if changed:
         promote(memory, level, competes)
@@ -155,7 +166,12 @@ def forget(memory: Memory, group: int) -> None:
         if memory.prices == TUPLES:
             spoil(memory, group)
     if groups(memory)[group].members == 0:
-        release_class(memory, group)
+        if memory.prices == CHANCES:
+            rest(memory, group)
+        if memory.lasting and groups(memory)[group].kin == group and groups(memory)[group].price > 0:
+            groups(memory)[group].bits = 0  # an empty class keeps what its key has made
+        else:
+            release_class(memory, group)
 
 
 @kernel

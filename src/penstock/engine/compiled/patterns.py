@@ -6,13 +6,19 @@ is a *band* (state.py): a list of tuples by age, `made` (the paper's r), `seen` 
     streams R, S, T     R a    S a    S b    T a
     pattern             100    110    010    111      T's tuple completes an output: `made` of R 100, S 110 and T 111 grows by one
 
-Differs from the paper: bands of all streams of a pool compete, so that one pool may serve several windows; quotients are compared exactly.
+Whoever took part in an output is *finished*, and competes in the band of the full pattern from then on, in the order of finishing; what
+it makes later is still made by the pattern that it arrived with.
+
+Differs from the paper: only the tuple that completes an output is finished there (switch `ep-finishes`); bands of all streams of a pool
+compete, so that one pool may serve several windows; quotients are compared exactly.
 """
 
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.state import Memory, arrived, bands, groups, ladder, slots
+from penstock.engine.compiled.moves import climb_ladder, leave_ladder
+from penstock.engine.compiled.ranking import first, group_of
+from penstock.engine.compiled.state import Memory, arrived, bands, groups, ladder, marks, slots
 from penstock.engine.compiled.tournament import promote
 
 FEW_STREAMS = 5
@@ -37,6 +43,35 @@ def note_arrival(memory: Memory, at: int, stream: int, bits: int) -> None:
     _reprice(memory, band)
 
 
+@inlined
+def give_pattern(memory: Memory, slot: int, band: int) -> None:
+    """Give a linked arrival its pattern; where that is full, it is finished by itself."""
+    done = memory.finishes and band & (memory.patterns - 1) == memory.patterns - 1
+    ladder(memory)[slot].band = band
+    slots(memory)[slot].ground = 1 if done else 0
+    marks(memory)[slot] = slots(memory)[slot].row if done else 0
+
+
+@kernel
+def mark_finished(memory: Memory, slot: int, row: int) -> None:
+    """A tuple took part in an output, which arrival number `row` completed: from its first one on it is finished."""
+    if not memory.finishes or slots(memory)[slot].ground:
+        return
+    competes = slots(memory)[slot].row < memory.spared
+    band = group_of(memory, slot)
+    led = competes and first(memory, 0, band) == slot
+    if competes:
+        leave_ladder(memory, slot)
+    slots(memory)[slot].ground = 1
+    marks(memory)[slot] = row
+    if competes:
+        climb_ladder(memory, slot)
+        if led:
+            promote(memory, 0, band)
+        if first(memory, 0, group_of(memory, slot)) == slot:
+            promote(memory, 0, group_of(memory, slot))
+
+
 @kernel
 def credit(memory: Memory, band: int, outputs: int) -> None:
     """A tuple of this pattern took part in outputs."""
@@ -46,7 +81,10 @@ def credit(memory: Memory, band: int, outputs: int) -> None:
 
 @kernel
 def credit_all(memory: Memory, ring: int, stream: int, row: int, outputs: int) -> None:
-    """Credit the pivot, a row of `stream`, and all tuples of the other streams with its key: each class shares the outputs equally."""
+    """Credit the pivot, a row of `stream`, and all tuples of the other streams with its key: each class shares the outputs equally.
+
+    All of them are finished.
+    """
     credit(memory, arrived(memory)[row - memory.first_row], outputs)
     group = ring
     while True:
@@ -54,6 +92,7 @@ def credit_all(memory: Memory, ring: int, stream: int, row: int, outputs: int) -
             slot = groups(memory)[group].head
             while slot >= 0:
                 credit(memory, ladder(memory)[slot].band, outputs // groups(memory)[group].members)
+                mark_finished(memory, int(slot), row)
                 slot = slots(memory)[slot].after
         group = groups(memory)[group].kin
         if group == ring:

@@ -1,7 +1,9 @@
 """The compiled loop: one instant after another (docs/readings.md, instants).
 
-    buffered    expire   join   score   shed
-    inplace     expire          score   shed   join
+    buffered    expire   join   score   part   shed
+    inplace     expire          score          shed   join   part
+
+Where streams promise how many outputs a tuple takes part in (`matches`), those that are done part with memory after the join.
 
 State lives in `Memory`; a batch is a handful of columns. The loop stops early when a structure must grow, before it touches the
 instant that needs the room, and is called again. Where the log of outputs is full it pauses in the middle of an instant's join
@@ -15,18 +17,32 @@ from penstock.core.compiled import kernel, step
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
 from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
 from penstock.engine.compiled.heaps import make_heap
 from penstock.engine.compiled.kinetic import refresh
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
-from penstock.engine.compiled.memory import bit_of, claim_class, find_ring, holders_of, horizon_of, in_ring, link, next_expired, unlink
+from penstock.engine.compiled.memory import (
+    bit_of,
+    claim_class,
+    claim_empty,
+    find_ring,
+    holders_of,
+    horizon_of,
+    in_ring,
+    link,
+    next_expired,
+    unlink,
+)
 from penstock.engine.compiled.moves import enter, forget, leave, victim
-from penstock.engine.compiled.patterns import note_arrival
-from penstock.engine.compiled.probe import count_whole, gather, walk_combinations, walk_pairs
+from penstock.engine.compiled.patterns import give_pattern, note_arrival
+from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
 from penstock.engine.compiled.ranking import (
     ARRIVAL,
+    CHANCES,
     FROM_COLUMN,
+    FROM_EXPECTED,
     FROM_IMPORTANCE,
     GAIN_LOSS,
     OUTPUTS,
@@ -41,7 +57,7 @@ from penstock.engine.compiled.ranking import (
     is_kinetic,
 )
 from penstock.engine.compiled.slot_price import observe, use_toll
-from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, marks, pools, ranks, slots, weights
+from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, marks, met, parting, pools, ranks, slots, weights
 from penstock.engine.compiled.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
 from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
 
@@ -70,14 +86,20 @@ def play(
             if not _has_room(memory, logs, end - position):
                 break
             _expire(memory, budget_times, budget_caps, batch, position, end, logs)
-        door = memory.prices == RATES and end - position <= PATIENCE and keys_differ(batch.key, position, end)
+        prompt = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
+        prompt = prompt and not memory.limited  # who parts may make room for anybody
+        door = prompt and end - position <= PATIENCE and keys_differ(batch.key, position, end)
         if not paused or not inplace:
             if _join(memory, budget_caps, batch, position, end, door, logs, scratch):
                 return position
             _score(memory, batch, position, end, logs)
+            if memory.limited and not inplace:
+                _part(memory, logs)
             _shed(memory, budget_caps, batch, position, end, door, logs)
         if inplace and _join_inplace(memory, batch, position, end, logs, scratch):
             return position
+        if memory.limited and inplace:
+            _part(memory, logs)
         _note(memory, time, logs)
         position = end
     return position
@@ -96,6 +118,7 @@ def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
         or (logs.expired.shape[1] > 0 and len(logs.expired) < needed[2])
         or (logs.retained.shape[1] > 0 and len(logs.retained) < needed[3])
         or (logs.series.shape[1] > 0 and len(logs.series) < needed[4])
+        or (logs.done.shape[1] > 0 and len(logs.done) < needed[5])
     )
 
 
@@ -113,6 +136,10 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[begin])
     logs.lengths[2] = expire(memory, memory.instant - 1, logs.expired, logs.lengths[2], logs.expired.shape[1] > 0)
     keep_time(memory)
+    if memory.prices == CHANCES:
+        wake(memory)
+        if memory.streams == 2:
+            foresee(memory, batch, begin, end)
     step = memory.budget_step
     while step + 1 < len(budget_times) and budget_times[step + 1] <= memory.now:
         step += 1
@@ -146,6 +173,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
         bits = holders_of(memory, ring) | bit_of(memory, stream)
         joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
         halfway = pause[HALFWAY] == 1
+        own = 0  # outputs
         away = halfway and fresh(memory)[at - begin] == -1
         if not halfway:
             if keep_outputs and joins and streams == 2:
@@ -157,7 +185,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
                 note_arrival(memory, at - begin, stream, bits)
             which = lanes(memory)[stream].pool
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                if memory.banded or in_ring(memory, ring, stream) < 0:
+                if memory.banded or (ring < 0 if memory.prices == CHANCES else in_ring(memory, ring, stream) < 0):
                     low = lowest(memory, 0, which)
                     away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
         if joins:
@@ -181,8 +209,9 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
                     pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
                     fresh(memory)[at - begin] = -1 if away else 0
                     return True
-            if memory.prices == OUTPUTS and memory.made > made:
-                raise_yield(memory, ring, memory.made - made)
+            own = memory.made - made
+            if memory.prices == OUTPUTS and own > 0:
+                raise_yield(memory, ring, own)
         if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
             memory.n_late += 1
         if away:
@@ -193,10 +222,14 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             make_heap(memory, group)
         if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
             groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
+            groups(memory)[ring if ring >= 0 else group].bits |= bit_of(memory, stream)  # the class may have outlived its tuples
         slot = link(memory, group, time, base_row + at, batch.expiry[at])
         fresh(memory)[at - begin] = slot
+        if memory.limited:
+            met(memory)[slot] = 0
+            meet(memory, slot, own)
         if memory.prices == PATTERNS:
-            ladder(memory)[slot].band = arrived(memory)[at - begin]
+            give_pattern(memory, slot, arrived(memory)[at - begin])
         if memory.objective > 0 or kind >= SCORE:
             ranks(memory)[slot].importance = batch.importance[at]
         if is_counted(memory):
@@ -236,7 +269,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     for at in range(begin, end):
         slot = fresh(memory)[at - begin]
         if slot < 0:
-            ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 else -1
+            ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 or memory.prices == CHANCES else -1
             if ring >= 0:
                 set_rates(memory, ring, batch.rates[at])
             continue
@@ -253,6 +286,8 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             score = batch.importance[at]
             if memory.first_score == FROM_COLUMN:
                 score = batch.score[at]
+            elif memory.first_score == FROM_EXPECTED:
+                score = expected_value(memory, batch, at)
             elif memory.first_score != FROM_IMPORTANCE:
                 score *= groups(memory)[group].price
             if kind == GAIN_LOSS:
@@ -290,6 +325,8 @@ def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             else:
                 row = slots(memory)[slot].row
                 leave(memory, slot)
+                if row >= memory.first_row:
+                    fresh(memory)[row - memory.first_row] = -2
             if sheds.shape[1] > 0:
                 sheds[lengths[1], 0] = row
                 sheds[lengths[1], 1] = memory.instant
@@ -300,6 +337,55 @@ def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
         if memory.kind == STAY and memory.n_shed > before:
             observe(memory, which)
     admit_waiting(memory)
+
+
+@kernel
+def _part(memory: Memory, logs: Logs) -> None:
+    """Let those go that have taken part in as many outputs as promised, by row, whoever has seen them do so."""
+    _sort_parting(memory)
+    for at in range(memory.n_parting):
+        slot = int(parting(memory)[at])
+        row = slots(memory)[slot].row
+        if row >= memory.first_row:
+            if fresh(memory)[row - memory.first_row] != slot:
+                continue  # a window of rows has let it go already
+            fresh(memory)[row - memory.first_row] = -2
+        if row < memory.spared:
+            leave(memory, slot)
+        else:
+            _leave_unseen(memory, slot)
+        if logs.done.shape[1] > 0:
+            logs.done[logs.lengths[5], 0] = row
+            logs.done[logs.lengths[5], 1] = memory.instant
+            logs.lengths[5] += 1
+        memory.n_done += 1
+    memory.n_parting = 0
+
+
+@kernel
+def _sort_parting(memory: Memory) -> None:
+    """Put those that part in the order of rows (Shell's sort)."""
+    gap = memory.n_parting // 2
+    while gap > 0:
+        for at in range(gap, memory.n_parting):
+            slot = parting(memory)[at]
+            place = at
+            while place >= gap and slots(memory)[parting(memory)[place - gap]].row > slots(memory)[slot].row:
+                parting(memory)[place] = parting(memory)[place - gap]
+                place -= gap
+            parting(memory)[place] = slot
+        gap //= 2
+
+
+@kernel
+def _leave_unseen(memory: Memory, slot: int) -> None:
+    """Remove an arrival that does not compete yet."""
+    group = slots(memory)[slot].group
+    pools(memory)[lanes(memory)[slots(memory)[slot].stream].pool] -= weights(memory)[slot] if memory.weighted else 1
+    unlink(memory, slot)
+    if PRICE <= memory.kind < SCORE and not memory.banded:
+        promote(memory, 0, group)
+    forget(memory, group)
 
 
 @step
@@ -325,8 +411,11 @@ def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, log
         if pause[HALFWAY] == 1:
             pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
             return True
-        if memory.prices == OUTPUTS and ring >= 0 and memory.made > made:
-            raise_yield(memory, ring, memory.made - made)
+        if memory.prices == OUTPUTS and memory.made > made:
+            if ring < 0 and memory.lasting:  # all of its tuples have been shed in this instant
+                ring = claim_empty(memory, batch.key[at])
+            if ring >= 0:
+                raise_yield(memory, ring, memory.made - made)
     pause[ARRIVAL_AT] = -1
     return False
 

@@ -1,23 +1,28 @@
-"""What an engine holds as plain columns, independent of how it is linked: for larger arrays, for snapshots, for another budget."""
+"""What an engine holds as plain columns, independent of how it is linked: for larger arrays, snapshots, another budget, several as one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.core.problem import Problem
+from penstock.core.trace import Bools, Ints
+from penstock.engine.chance_steps import TIMERS
 from penstock.engine.compiled.allocate import allocate
-from penstock.engine.compiled.memory import live_slots, relink
+from penstock.engine.compiled.chances import enqueue
+from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
-from penstock.engine.contract import Bands, Ranking
+from penstock.engine.contract import Bands, Ranking, Renumber
 from penstock.engine.ranking_codes import Kind, Prices
 
 _SLOT = ("time", "row", "expiry", "stream", "ground")
 _RANK = ("importance", "score")
-_SLOT_ARRAYS = ("marks", "weights")
+_SLOT_ARRAYS = ("marks", "weights", "met")
 _BAND = ("price", "made", "seen")
+_WAIT = ("event", "step")
 _LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
 
 
@@ -37,6 +42,12 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     state["price"] = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][group]
     if memory.prices == Prices.PATTERNS:
         state |= {"band": arrays["ladder"]["band"][live]} | {f"band.{name}": arrays["bands"][name].copy() for name in _BAND}
+    if memory.prices == Prices.CHANCES:
+        state["clue"] = arrays["clues"].reshape(len(arrays["groups"]), -1)[group]
+        state |= {name: arrays["waits"][name][group] for name in _WAIT} | {"chances": arrays["chances"].copy()}
+    if memory.lasting:
+        gone = arrays["groups"][_outlasting(arrays["groups"])]
+        state |= {"gone.key": gone["key"].copy(), "gone.price": gone["price"].copy()}
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
     return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
@@ -48,12 +59,14 @@ def from_columns(
     """Memory with these tuples linked anew."""
     arrays, memory = allocate(problem, ranking, bands, **sizes)
     where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
+    if memory.lasting and "gone.key" in state:
+        recall(memory, state["gone.key"], state["gone.price"])
     arrays["slots"]["ground"][where] = state["ground"]
     for name in _RANK:
         if name in state and len(arrays["ranks"]) == len(arrays["slots"]):
             arrays["ranks"][name][where] = state[name]
     for name in _SLOT_ARRAYS:
-        if name in state:
+        if name in state and len(arrays[name]) == len(arrays["slots"]):
             arrays[name][where] = state[name]
     arrays["groups"]["price"][arrays["slots"]["group"][where]] = state["price"]
     if "band" in state:
@@ -65,15 +78,37 @@ def from_columns(
     for name in _LANE:
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:
-        memory[name] = state[f"count.{name}"]
+        if f"count.{name}" in state:  # those of earlier releases have fewer
+            memory[name] = state[f"count.{name}"]
+    if "clue" in state:
+        _let_wait(memory, arrays, arrays["slots"]["group"][where], state)
     if len(state["pools"]) == len(arrays["pools"]):
         for name in ("pools", "tolls"):
             arrays[name][:] = state[name]
     else:  # the budget has been divided anew
         weight = state["weights"] if memory.weighted else np.ones(len(where), dtype=np.int64)
         np.add.at(arrays["pools"], problem.budget.pool[state["stream"]], weight)
+    if "band" in state:  # each chain in its order, so that nobody has far to go
+        where = where[np.lexsort((state["row"], state["time"], arrays["marks"][where]))]
     regroup(memory, where)
     return arrays, memory
+
+
+def _outlasting(groups: Any) -> Bools:
+    """The classes that have no tuple, nor has any other of their key: they keep what it has made."""
+    held = np.unique(groups["key"][groups["members"] > 0])
+    return (groups["members"] == 0) & (groups["kin"] >= 0) & ~np.isin(groups["key"], held)
+
+
+def _let_wait(memory: Memory, arrays: dict[str, Any], group: Ints, state: dict[str, Any]) -> None:
+    """Give classes what is known of their keys, and let them wait as they did."""
+    arrays["chances"][:] = state["chances"]
+    arrays["clues"].reshape(len(arrays["groups"]), -1)[group] = state["clue"]
+    arrays["waits"]["event"][group] = state["event"]
+    found, first = np.unique(group, return_index=True)
+    for at in first[np.lexsort((found, state["event"][first]))]:
+        if state["step"][at] >= 0:
+            enqueue(memory, int(group[at]), int(state["step"][at]))
 
 
 def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> bool:
@@ -84,4 +119,99 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
         return False
     within = {"stream": streams, "band": bands}
     placed = all(((state[name] >= 0) & (state[name] < most)).all() for name, most in within.items() if name in state)
+    if "clue" in state:
+        steps_fit = state["step"].shape == (size,) and ((state["step"] >= -1) & (state["step"] < TIMERS)).all()
+        placed = placed and bool(steps_fit) and state["event"].shape == (size,) and state["clue"].shape == (size, 2 * streams)
+    if "gone.key" in state:
+        placed = placed and state["gone.key"].ndim == 1 and state["gone.key"].shape == state["gone.price"].shape
     return placed and 0 <= int(state["count.budget_step"]) < steps
+
+
+# Several engines as one, or as a part of them: their tuples by key, their counts, and what they have learned.
+
+_TUPLE = (
+    "time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "met", "key", "price", "band",
+    "clue", "event", "step",
+)  # fmt: skip
+_SUMMED = (
+    "n_input",
+    "n_output",
+    "n_shed",
+    "n_expired",
+    "n_late",
+    "n_done",
+    "steps",
+    "gains",
+    "attempts",
+    "made",
+    "value",
+    "importance_seen",
+)
+_LARGEST = ("now", "instant", "next_row", "peak")
+_CLOCK = ("origin", "moved", "dawn", "half_life")
+
+
+def merged(
+    own: dict[str, Any], parts: Sequence[dict[str, Any]], chosen: Sequence[Bools], renumber: Renumber, shifts: Sequence[float] | None,
+    *, kind: Kind, prices: Prices, counts: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The columns (portable.py) of an engine that had `own`, with the chosen tuples of others.
+
+    `shifts`: by how many half-lives their rates are behind the latest; None where there are no rates. Counts are summed up where they are
+    wanted, else left at nothing.
+    """
+    out = dict(own)
+    columns = [name for name in _TUPLE if name in out]
+    found: dict[str, list[Any]] = {name: [] for name in columns}
+    partners = 1 if prices == Prices.TOTALS else len(own["lane.seen"]) - 1
+    for of, (part, here) in enumerate(zip(parts, chosen, strict=True)):
+        for name in columns:
+            column = part[name][here] if name in part else np.zeros((np.count_nonzero(here), *out[name].shape[1:]), out[name].dtype)
+            if name == "key":
+                column = renumber(of, column)
+            elif name == "price" and shifts is not None:
+                column = column * 2.0 ** (shifts[of] * partners)
+            elif name == "score":
+                column = column - part["lane.offset"][part["stream"][here]]
+            found[name].append(column)
+    tuples = {name: np.concatenate(each) for name, each in found.items()}
+    order = np.argsort(tuples["row"])
+    out |= {name: column[order] for name, column in tuples.items()}
+    out |= _marks(out, kind)
+    for name in ("seen", "arrivals", "clock", "ceiling"):
+        out[f"lane.{name}"] = np.stack([part[f"lane.{name}"] for part in parts]).max(axis=0)
+    out["lane.offset"] = np.zeros_like(out["lane.offset"])
+    for name in _LARGEST:
+        out[f"count.{name}"] = np.array(max(int(part[f"count.{name}"]) for part in parts))
+    for name in _SUMMED:
+        total = sum(part[f"count.{name}"] for part in parts) if counts else 0
+        out[f"count.{name}"] = np.asarray(total, dtype=out[f"count.{name}"].dtype)
+    if shifts is not None:
+        latest = parts[int(np.argmax(shifts))]
+        out |= {f"count.{name}": latest[f"count.{name}"] for name in _CLOCK}
+    if "band" in out:  # what all have learned of existence patterns
+        made, seen = (np.sum([part[f"band.{name}"] for part in parts], axis=0) for name in ("made", "seen"))
+        done = out["band.price"] < 0
+        out |= {"band.made": made, "band.seen": seen, "band.price": np.where(done, -1.0, made / np.maximum(seen, 1))}
+    if "gone.key" in out:  # of keys that nobody holds: whoever gets them next knows what they have made
+        gone = [(renumber(of, part["gone.key"]), part["gone.price"]) for of, part in enumerate(parts) if "gone.key" in part]
+        key, price = (np.concatenate([out[name], *(one[at] for one in gone)]) for at, name in enumerate(("gone.key", "gone.price")))
+        key, first = np.unique(key, return_index=True)
+        absent = ~np.isin(key, out["key"])
+        out |= {"gone.key": key[absent], "gone.price": price[first][absent]}
+    # Pools are counted again, and the chains of several engines do not follow each other.
+    return out | {"pools": np.empty(0, np.int64), "straggling": np.array(True)}
+
+
+def _marks(state: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """What fifo and rand remember of a tuple: its age, older than all that comes; or its place among those to draw from."""
+    stream, time = state["stream"], state["time"]
+    if kind == Kind.ARRIVAL:
+        return {"marks": np.argsort(np.argsort(time, kind="stable")) - len(time)}
+    if kind == Kind.DRAW:
+        drawable = np.bincount(stream, minlength=len(state["lane.seen"]))
+        marks: Ints = np.empty(len(time), dtype=np.int64)
+        for number in range(len(drawable)):
+            marks[stream == number] = np.arange(drawable[number])
+        return {"marks": marks, "lane.drawable": drawable}
+    return {}

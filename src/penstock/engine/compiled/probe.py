@@ -13,9 +13,9 @@ from penstock.core.value import finish, fold, start
 from penstock.core.window import NEVER
 from penstock.engine.compiled.logs import HALFWAY
 from penstock.engine.compiled.memory import in_ring
-from penstock.engine.compiled.patterns import credit, credit_all
+from penstock.engine.compiled.patterns import credit, credit_all, mark_finished
 from penstock.engine.compiled.ranking import PATTERNS
-from penstock.engine.compiled.state import Memory, arrived, groups, ladder, lanes, ranks, slots
+from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, met, parting, ranks, slots
 
 
 @inlined
@@ -41,9 +41,38 @@ def count_whole(memory: Memory, ring: int, stream: int, row: int, now: int) -> N
     memory.made += outputs
     if memory.prices == PATTERNS and outputs > 0:
         credit_all(memory, ring, stream, row, outputs)
+    if memory.limited and outputs > 0:
+        _meet_all(memory, ring, stream, outputs)
     if now >= memory.start:
         memory.n_output += outputs
         memory.value += outputs * memory.value_of_one
+
+
+@kernel
+def meet(memory: Memory, slot: int, outputs: int) -> None:
+    """A tuple took part in outputs: with as many as its stream promises at most (`matches`) it is done."""
+    most = lanes(memory)[slots(memory)[slot].stream].most
+    before = met(memory)[slot]
+    met(memory)[slot] = before + outputs
+    if before < most <= before + outputs:
+        parting(memory)[memory.n_parting] = slot
+        memory.n_parting += 1
+
+
+@kernel
+def _meet_all(memory: Memory, ring: int, stream: int, outputs: int) -> None:
+    """The same for all tuples with the key of a pivot of `stream`, but itself: each class shares the outputs equally."""
+    group = ring
+    while True:
+        other = groups(memory)[group].stream
+        if other != stream and lanes(memory)[other].most < NEVER:
+            slot = groups(memory)[group].head
+            while slot >= 0:
+                meet(memory, int(slot), outputs // groups(memory)[group].members)
+                slot = slots(memory)[slot].after
+        group = groups(memory)[group].kin
+        if group == ring:
+            return
 
 
 @kernel
@@ -98,6 +127,9 @@ def walk_pairs(
             if memory.prices == PATTERNS:
                 credit(memory, arrived(memory)[row - memory.first_row], 1)
                 credit(memory, ladder(memory)[slot].band, 1)
+                mark_finished(memory, int(slot), row)
+            if memory.limited:
+                meet(memory, int(slot), 1)
             if keep:
                 log[logged, 0] = latest
                 log[logged, 1 + stream] = row
@@ -174,8 +206,19 @@ def walk_combinations(
             if memory.prices == PATTERNS:
                 for member in range(streams):
                     pick = ~pivot if member == stream else picks[member, chosen[member]]
-                    band = ladder(memory)[pick].band if pick >= 0 else arrived(memory)[next_row + ~pick - memory.first_row]
-                    credit(memory, band, 1)
+                    at = next_row + ~pick - memory.first_row
+                    credit(memory, ladder(memory)[pick].band if pick >= 0 else arrived(memory)[at], 1)
+                    if pick >= 0:
+                        mark_finished(memory, pick, next_row + pivot)
+                    elif memory.inplace and fresh(memory)[at] >= 0:
+                        mark_finished(memory, int(fresh(memory)[at]), next_row + pivot)
+            if memory.limited:
+                for member in range(streams):
+                    pick = ~pivot if member == stream else picks[member, chosen[member]]
+                    if pick < 0 and memory.inplace:  # it may have been shed; elsewhere the pivot is not there yet
+                        pick = int(fresh(memory)[next_row + ~pick - memory.first_row])
+                    if pick >= 0:
+                        meet(memory, pick, 1)
             if keep:
                 log[logged, 0] = latest
                 for member in range(streams):

@@ -20,13 +20,13 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, ranks, slots, tolls
+from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, tolls
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 
 # Plain numbers, which are constants of the machine code.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = (kind.value for kind in Kind)
-NO_PRICES, RATES, TOTALS, MATCHES, TUPLES, OUTPUTS, PATTERNS = (prices.value for prices in Prices)
-FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES = (first.value for first in FirstScore)
+NO_PRICES, RATES, TOTALS, MATCHES, TUPLES, OUTPUTS, PATTERNS, CHANCES = (prices.value for prices in Prices)
+FROM_COLUMN, FROM_IMPORTANCE, FROM_MATCHES, FROM_EXPECTED = (first.value for first in FirstScore)
 _EXACT = 2.0**53
 
 
@@ -39,7 +39,7 @@ def is_kinetic(memory: Memory) -> bool:
 @inlined
 def has_rates(memory: Memory) -> bool:
     """Whether prices come with the rows, from the statistics."""
-    return bool(memory.prices == RATES or memory.prices == TOTALS)
+    return bool(memory.prices == RATES or memory.prices == TOTALS or memory.prices == CHANCES)
 
 
 @inlined
@@ -125,7 +125,9 @@ def compare_patterns(memory: Memory, band: int, other: int) -> int:
 @inlined
 def group_of(memory: Memory, slot: int) -> int:
     """The group in which a tuple competes."""
-    return int(ladder(memory)[slot].band if memory.banded else slots(memory)[slot].group)
+    if not memory.banded:
+        return int(slots(memory)[slot].group)
+    return int(ladder(memory)[slot].band | (memory.patterns - 1 if slots(memory)[slot].ground else 0))  # ep: a finished tuple
 
 
 @inlined
@@ -186,6 +188,8 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
             sign = compare_worth(memory, slots(memory)[u].stream, p, remaining(memory, u), q, remaining(memory, v))
         if sign != 0:
             return bool(sign < 0)
+        if memory.prices == PATTERNS and marks(memory)[u] != marks(memory)[v]:
+            return bool((marks(memory)[u] < marks(memory)[v]) != memory.youngest)
     else:
         x = score_of(memory, level, group, u)
         y = score_of(memory, level, other, v)

@@ -64,11 +64,11 @@ def key_of(memory: Memory, level: int, group: int) -> int:
 
 @inlined
 def _band_key(memory: Memory, band: int) -> int:
-    """The same for `ep`: the bits of the quotient, which is above zero; below all of these the idle bands, by time, and what is done."""
+    """The same for `ep`: the bits of the quotient, which is above zero; below these the idle bands, by time; then what is done."""
     price = bands(memory)[band].price
     if price > 0:
         return int(np.float64(price).view(np.int64))
     time = min(TIE, max(0, slots(memory)[first(memory, 0, band)].time - memory.dawn) >> memory.coarse)
-    if memory.pattern_first:
+    if memory.pattern_first or price < 0:
         time = 0
     return int(TIE - time if memory.youngest else time) - (0 if price == 0 else _DONE)

@@ -39,6 +39,7 @@ LANE = np.dtype(  # a stream
         ("lateness", "i8"),
         ("pool", "i8"),
         ("in_rows", "i8"),  # the window counts rows
+        ("most", "i8"),  # the outputs after which a tuple leaves (`matches`)
         ("tree", "i8"),  # its tournament
         ("leads", "i8"),  # the first stream of its tournament
         ("patterns", "i8"),  # ep without a tournament: bit p is set while it holds tuples of pattern p
@@ -58,7 +59,7 @@ SLOT = np.dtype(  # a tuple
         ("older", "i4"),  # chain of arrivals
         ("newer", "i4"),
         ("stream", "i1"),
-        ("ground", "i1"),  # dgl: at the floor
+        ("ground", "i1"),  # dgl: at the floor; ep: finished
     ],
     align=True,
 )
@@ -119,13 +120,23 @@ TOLL = np.dtype(  # elife: the price of a slot in a pool
     ],
     align=True,
 )
+WAIT = np.dtype(  # learned: a class that waits to be priced anew
+    [
+        ("event", "f8"),  # when its key came last, in coarse ticks
+        ("instant", "i8"),  # and in which instant
+        ("before", "i4"),  # queue
+        ("after", "i4"),
+        ("step", "i4"),  # which queue, -1 if none
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
     "tolls": TOLL,  # by pool
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
-    "marks": np.int64,  # by slot; fifo: the instant of arrival; rand: the position in `draws`
+    "marks": np.int64,  # by slot; fifo: the instant of arrival; rand: the position in `draws`; ep: the row that finished it, or 0
     "weights": np.int64,  # by slot: bytes
     "places": np.int32,  # by slot: its position in `stragglers`, -1 if none
     "stragglers": np.int32,  # heap by expiry of tuples that are out of order
@@ -146,13 +157,21 @@ ARRAYS: dict[str, Any] = {
     "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
     "arrived": np.int32,  # ep: the bands of this instant's arrivals
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
+    "clues": np.float64,  # learned, by class and stream: the count of its key, then by class and stream when that came last
+    "waits": WAIT,  # by class
+    "queues": np.int32,  # by step of gaps: the first and the last class that waits
+    "chances": np.float64,  # by pair of streams and state (chances.py)
+    "spans": np.float64,  # by stream: how long a tuple stays at most, in coarse ticks
+    "paths": np.float64,  # scratch of chances.py
+    "met": np.int64,  # by slot, with `matches`: the outputs that the tuple took part in
+    "parting": np.int32,  # slots of tuples that are done in this instant
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
-    "youngest", "ranked",
+    "youngest", "ranked", "shift", "finishes", "lasting", "limited",
 )  # fmt: skip
-WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start")
+WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
 LINKS = (
     "free",
     "live",
@@ -165,10 +184,11 @@ LINKS = (
     "n_waiting",
     "first_row",  # of this instant
     "spared",  # rows from here on do not compete yet
+    "n_parting",
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
-    "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made",
+    "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made", "renewed", "n_done",
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "half_life")
 RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
@@ -234,7 +254,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 (
     lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, waiting,
+    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, waiting, clues, waits, queues, chances, spans, paths, met, parting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

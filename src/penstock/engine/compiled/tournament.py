@@ -207,7 +207,7 @@ def _is_below(memory: Memory, band: int, other: int) -> bool:
     if p != q:
         return bool(p < q)
     u, v = first(memory, 0, band), first(memory, 0, other)
-    if p > 0 or memory.pattern_first or slots(memory)[u].time == slots(memory)[v].time:
+    if p != 0 or memory.pattern_first or slots(memory)[u].time == slots(memory)[v].time:
         return ahead(memory, 0, band, other)
     return bool((slots(memory)[u].time < slots(memory)[v].time) != memory.youngest)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.chances import chance_price
 from penstock.engine.compiled.class_prices import partner_rate
-from penstock.engine.compiled.ranking import GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
+from penstock.engine.compiled.ranking import CHANCES, GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
 from penstock.engine.compiled.state import Memory, bands, fresh, lanes, pools, slots
 from penstock.engine.compiled.tournament import hold
 
@@ -43,6 +44,8 @@ def hold_where_needed(memory: Memory, batch: BatchColumns, begin: int, end: int,
 @inlined
 def price_at(memory: Memory, batch: BatchColumns, at: int) -> float:
     """The price of an arrival."""
+    if memory.prices == CHANCES:
+        return chance_price(memory, batch.rates[at], 0, batch.stream[at], float(memory.now >> memory.shift)) if batch.key[at] >= 0 else 0.0
     return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
 
 

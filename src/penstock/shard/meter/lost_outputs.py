@@ -32,6 +32,7 @@ class TimesInMemory:
         left = np.full(len(row), NEVER)
         left[np.searchsorted(row, ghosts)] = -NEVER
         left[np.searchsorted(row, played.sheds)] = played.shed_at
+        left[np.searchsorted(row, played.done)] = played.done_at
         return cls(row, arrived, left)
 
     def lost(self, outputs: Ints) -> Ints:

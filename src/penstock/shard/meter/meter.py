@@ -1,7 +1,8 @@
 """The loss meter: how many outputs the shed tuples would have made.
 
-A shed tuple leaves a *ghost*. Memory and ghosts together are kept by a second engine that sheds nothing, the shadow; what it makes
-and the real engine does not is lost. This holds for any number of streams. While nothing has been shed there is no shadow.
+A shed tuple leaves a *ghost*, and so does one that left on the promise of its stream (`matches`). Memory and ghosts together are kept by a
+second engine that sheds nothing, the shadow; what it makes and the real engine does not is lost. This holds for any number of streams.
+While nothing has left early there is no shadow.
 
 Ghosts have a budget of their own. Beyond it, ghosts of the heaviest keys stay and the others are sampled, by tuple (for more than two
 streams by key), each *unit* kept with probability q. Only an output with a tuple in it that was a ghost when the batch began is an
@@ -67,8 +68,8 @@ class Meter:
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
 
     def before(self, batch: Batch, engine: Engine) -> None:
-        """Begin a shadow if this batch may shed something."""
-        self.idle = self.shadow is None and _may_shed(self.problem, engine, batch)
+        """Begin a shadow if this batch may shed something, or somebody may leave on a promise."""
+        self.idle = self.shadow is None and (self.problem.has_matches or _may_shed(self.problem, engine, batch))
         if self.idle:
             self.begin(engine)
         self.horizon, self.fresh = self._horizon_of(engine), engine.totals.next_row
@@ -92,7 +93,7 @@ class Meter:
     def missed(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> Iterator[tuple[Ints, Floats]]:
         """The same piece by piece: the lost outputs that were seen, and what each stands for; then `loss` is that of the batch.
 
-        Of what the engine played, the sheds must have been kept.
+        Of what the engine played, the sheds and the done must have been kept.
         """
         self.loss = Loss()
         late = self.past.missed(batch, self.fresh, self.horizon, lambda: (self.shadow or engine).retained())
@@ -112,7 +113,7 @@ class Meter:
 
     def _by_shedding(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> Iterator[tuple[Ints, Floats]]:
         """What a shadow makes of the batch and the engine has not; then `loss` is that."""
-        if self.idle and engine.totals.n_shed == before.n_shed:
+        if self.idle and (engine.totals.n_shed, engine.totals.n_done) == (before.n_shed, before.n_done):
             self.shadow = None  # it need not have begun
         shadow = self.shadow
         if shadow is None:

@@ -1,4 +1,4 @@
-"""The shadow: an engine that plays what a shard plays, and sheds nothing. What it makes and the shard does not is lost (meter.py)."""
+"""The shadow: an engine that plays what a shard plays and lets nobody go early. What it makes and the shard does not is lost (meter.py)."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ from penstock.statistics.table import RUNNING
 
 def open_shadow(problem: Problem, *, outputs: bool) -> Engine:
     """A shadow of an engine for this problem, with nothing in it yet."""
-    ample = replace(problem, budget=Budget.parse(LIMIT - 1, problem.streams), stats="window")
+    ample = replace(problem, budget=Budget.parse(LIMIT - 1, problem.streams), stats="window", matches=())
     return open_engine(ample, open_policy("fifo", ample), RUNNING["window"](ample), Keep(outputs=outputs))

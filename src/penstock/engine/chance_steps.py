@@ -1,0 +1,83 @@
+"""What `learned` learns from, in numbers: when two gaps, or two counts, are alike; and the pace of learning.
+
+A *gap* is the time since a key last came in a stream. Gaps are alike within a step (`GAP_ENDS`); the reach is the longest window. A *count*
+is the decayed count of a key when it last came. Times are *coarse*: ticks without their last bits, so that the reach has about 2 ** 16 of
+them; then sums of times are whole numbers, exact in any order (docs/decisions/0023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.core.problem import Problem
+from penstock.core.window import COUNTING
+
+GAP_ENDS = tuple(part / 256 for part in (1, 4, 8, 16, 32, 64, 128, 192, 256))
+"""Where a step of gaps ends, as a part of the reach."""
+TIMERS = len(GAP_ENDS)
+"""Steps that end."""
+GAPS = TIMERS + 1
+"""Steps of gaps; the last: longer than the reach, or never."""
+COUNTS = 6
+"""Steps of counts; 0: never seen."""
+COUNT_BOUNDS = (1.25, 2.5, 5.0, 12.0)
+"""Where a step of counts ends."""
+ONE = 4096
+"""Counts are kept in parts of this size, as whole numbers."""
+LEAST = 0.01
+"""The shortest stay over which arrivals are averaged, as a part of the reach."""
+NOTHING = 2.0**-100
+"""What a tuple can expect at least, so that among those that expect nothing the more valuable stay."""
+TRUST = 4.0
+"""Arrivals by which a state is drawn to what is known of its neighbours."""
+POOLED = ((2, 3, 4), (2, 4), (4,), ())
+"""Over which axes of (own, other, count, gap, own gap) what was counted is summed up, level by level: each is drawn to the one before."""
+KEPT = 16.0
+"""Reaches in which what was learned loses half its weight."""
+EPOCHS = 8
+"""How often in a reach what was learned is put into use, once the first has passed,"""
+FIRST_EPOCH = 64
+"""and how soon for the first time: then twice as late each time."""
+EPOCH_ROWS = 256
+"""Rows that must have come between two epochs."""
+SAMPLE = 4096
+"""Keys of which the time spent in each state is counted, about; of more a sample."""
+FORGOTTEN = 1 / 16
+"""A key is forgotten when its counts have all decayed below this."""
+FEW_KEYS = 64
+"""Of so many keys none is forgotten; after that whenever there are twice as many as were left."""
+_UNITS = 16  # bits of a coarse reach
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Lengths of time in coarse ticks."""
+
+    shift: int  # bits that a tick loses
+    reach: float
+    half_life: float
+    spans: tuple[float, ...]  # by stream: how long its tuples stay at most
+
+    @property
+    def pace(self) -> float:
+        """Arrivals per coarse tick of a key whose decayed count is 1 all the time."""
+        return math.log(2.0) / self.half_life
+
+    @classmethod
+    def of(cls, problem: Problem) -> Scale:
+        """The scale of a problem. Windows that are not a length of time are taken for one half-life.
+
+        >>> Scale.of(Problem.of(("R", "S"), window={"R": 400, "S": 100}, memory=4)).spans
+        (400.0, 100.0)
+        >>> Scale.of(Problem.of(("R", "S"), window=1 << 20, memory=4)).shift
+        4
+        """
+        half_life = problem.ageing()
+        timed = [
+            0 if w.kind in COUNTING or not w.bounded else max([w.length, *(length for _, length in w.schedule)]) for w in problem.windows
+        ]
+        reach = max(timed) or int(half_life)
+        shift = max(0, int(reach).bit_length() - 1 - _UNITS)
+        coarse = [max(1.0, float(length >> shift)) if length else max(1.0, float(int(reach) >> shift)) for length in timed]
+        return cls(shift, max(1.0, float(int(reach) >> shift)), max(0.5, half_life / (1 << shift)), tuple(coarse))

@@ -1,0 +1,419 @@
+"""What `learned` knows: when each key came last and how often of late, and how soon keys in each state came again.
+
+For every ordered pair of streams a table counts, by state (engine/chance_steps.py), how long keys were in it, how many arrivals in the
+second stream their counts foretold meanwhile, and how many came. All keys count, those of shed tuples too, so that what the policy sheds
+does not bend what it learns; of very many keys a sample does. An epoch puts what was learned into use: the arrivals per foretold arrival,
+drawn towards those of the states with the same gap; for keys that the second stream has not seen, the arrivals per tick.
+
+All sums are whole numbers, so that they do not depend on the order in which keys are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.core.batch import Batch
+from penstock.core.compiled import kernel
+from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+from penstock.engine.chance_steps import (
+    COUNTS,
+    EPOCH_ROWS,
+    EPOCHS,
+    FEW_KEYS,
+    FIRST_EPOCH,
+    FORGOTTEN,
+    GAPS,
+    KEPT,
+    ONE,
+    POOLED,
+    SAMPLE,
+    TRUST,
+    Scale,
+)
+from penstock.engine.compiled.chances import best_stays, cell_of, count_step, gap_step, step_end
+from penstock.engine.contract import Renumber
+from penstock.statistics.base import Source
+from penstock.statistics.decayed import find
+
+NEVER = -1e18
+"""When a key came that has not come."""
+UNBORN = -(1 << 62)
+"""The clock before anything has come."""
+_LEAST = 64  # places of a table
+_AHEAD = 1 << 16  # rows that are looked at together
+_NEVER_STEP = GAPS - 1
+
+
+class Returns(Source):
+    """How soon keys come again, by what is known of them.
+
+    >>> source = Returns(Problem.of(("R", "S"), window=10, memory=4))
+    >>> batch = Batch(*(np.array(c) for c in ([0, 1, 0], [0, 10, 10], [5, 5, 5])))
+    >>> source.rates(batch, 0)[0].tolist()
+    [[1.0, 0.0, 0.0, -1e+18], [1.5, 1.0, 10.0, 10.0], [1.5, 1.0, 10.0, 10.0]]
+    """
+
+    def __init__(self, problem: Problem, room: int | None = None) -> None:
+        n = problem.n_streams
+        self.problem, self.scale = problem, Scale.of(problem)
+        self.facts_of_key = n * (2 if problem.steady else 3)
+        self.known = np.full(_LEAST, -1, dtype=np.int64)
+        self.facts = np.zeros((_LEAST, self.facts_of_key + 1))  # by stream: counts, last times, mean importances; counted until
+        self.filled = 0
+        cells = n * n * COUNTS * GAPS * GAPS
+        entry = 8 * (self.facts_of_key + 2)
+        # Half of the room: one table becomes another.
+        self.most = (1 << 62) if room is None else max(_LEAST, (room // 2 - 4 * 8 * cells) * 3 // 4 // entry)
+        self.tables = np.zeros((3, cells), dtype=np.int64)  # arrivals and foretold arrivals, in parts of ONE, and ticks
+        self.chances = self._best(opened(n))
+        self.fresh = True
+        self.means = np.zeros((n, 2))  # importances and rows, by stream
+        self.clock = self.began = UNBORN
+        self.kept = FEW_KEYS  # keys that there may be before some are forgotten
+        self.step, self.rows, self.mask = _part(self.scale.reach, FIRST_EPOCH), 0, 0  # how long this epoch lasts, and its rows so far
+
+    @property
+    def n_bytes(self) -> int:
+        """What the facts and tables take."""
+        return self.known.nbytes + self.facts.nbytes + self.tables.nbytes + self.chances.nbytes
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """By row, after its instant: the counts of its key by stream, when it came last, and with importances their means."""
+        scale = self.scale
+        rest = slice(begin, _end_of_instant(batch.time, min(begin + _AHEAD, len(batch))))
+        when = np.maximum.accumulate(np.asarray(batch.time[rest], np.int64) >> scale.shift)
+        when = np.maximum(when, self.clock)
+        if self.began == UNBORN:
+            self.began = int(when[0])
+        if when[0] >= self.began + self.step and self.rows >= EPOCH_ROWS:
+            self._renew(int(when[0]))
+        size = self._until(batch.time[rest], when)
+        out = np.zeros((size, self.facts_of_key))
+        importance = np.ones(1) if batch.importance is None else np.asarray(batch.importance[rest], np.float64)
+        stream, time, key = (np.ascontiguousarray(column[rest][:size], np.int64) for column in (batch.stream, batch.time, batch.key))
+        at = np.array([0, 0, self.filled, 0])
+        settings = np.array([scale.reach, scale.half_life])
+        spans = np.array(scale.spans)
+        while True:
+            most = min(self.most, len(self.known) * 3 // 4)
+            if _observe(
+                self.known, self.facts, stream, time, key, when[:size].copy(), importance, out, self.tables, self.means, settings, spans,
+                self.mask, most, at,
+            ):  # fmt: skip
+                break
+            self._make_room(int(when[at[0]]), int(at[2]))
+            at[2] = self.filled
+        self.filled = int(at[2])
+        self.clock, self.rows = int(when[size - 1]), self.rows + size
+        return out, begin + size
+
+    def take_chances(self) -> Floats | None:
+        """What was learned, if it has been put into use since this was last asked."""
+        if not self.fresh:
+            return None
+        self.fresh = False
+        return self.chances
+
+    def _until(self, time: Ints, when: Ints) -> int:
+        """The rows before the next epoch, which begins with an instant."""
+        early = max(int(np.searchsorted(when, self.began + self.step)), EPOCH_ROWS - self.rows)
+        return _end_of_instant(time, max(1, min(early, len(time))))
+
+    def _renew(self, now: int) -> None:
+        """An epoch: count what was spent in states, put what was learned into use, and forget a part of it, and keys that come no more."""
+        scale = self.scale
+        settings, spans = np.array([scale.reach, scale.half_life]), np.array(scale.spans)
+        _settle_all(self.known, self.facts, self.tables, settings, spans, self.mask, now)
+        self.chances = self._best(learned(self.tables, self.problem.n_streams, scale.pace))
+        self.fresh = True
+        self.tables = faded(self.tables, (now - self.began) / scale.reach)
+        if self.filled > self.kept:
+            self._forget(now, FORGOTTEN)
+            self.kept = max(FEW_KEYS, 2 * self.filled)
+        self.mask = sample_mask(self.filled)
+        self.began, self.rows, self.step = now, 0, min(2 * self.step, _part(scale.reach, EPOCHS))
+
+    def _best(self, chances: Floats) -> Floats:
+        """What is put into use: for two streams, the best average of each state."""
+        if self.problem.n_streams > 2:
+            return chances
+        out = np.zeros_like(chances)
+        best_stays(chances, np.array(self.scale.spans), self.scale.reach, out)
+        return out
+
+    def _forget(self, now: int, least: float) -> None:
+        left = int(_fade(self.known, self.facts, self.problem.n_streams, float(now), self.scale.half_life, least))
+        self._resize(max(_LEAST, min(2 * left, self.most * 4 // 3 + 2)))
+        self.filled = left
+
+    def _make_room(self, now: int, filled: int) -> None:
+        """Have room for another key: a larger table, or one without the keys that came longest ago."""
+        self.filled = filled
+        if filled < self.most:
+            self._resize(min(len(self.known) * 3 // 2, self.most * 4 // 3 + 2))
+            return
+        n = self.problem.n_streams
+        facts = self.facts[self.known >= 0]
+        age = np.maximum((now - facts[:, n : 2 * n]) / self.scale.half_life, 0.0)
+        bar = float(np.median((facts[:, :n] * np.exp2(-age)).max(axis=1)))
+        self._forget(now, float(np.nextafter(bar, np.inf)))
+        self._resize(max(_LEAST, self.most * 4 // 3 + 2))
+
+    def _resize(self, size: int) -> None:
+        known, facts = self.known, self.facts
+        self.known = np.full(size, -1, dtype=np.int64)
+        self.facts = np.zeros((size, facts.shape[1]))
+        _rehash(self.known, self.facts, known, facts)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is known of keys, and what was learned."""
+        live = np.flatnonzero(self.known >= 0)
+        order = live[np.argsort(self.known[live])]
+        clock = np.array([self.clock, self.began, self.step, self.rows, self.mask, self.kept, int(self.fresh)])
+        state = {"key": self.known[order], "facts": self.facts[order], "tables": self.tables, "means": self.means, "clock": clock}
+        return state | {"chances": self.chances}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what is known."""
+        facts, wanted = state["facts"], (len(state["key"]), self.facts.shape[1])
+        if facts.shape != wanted or state["tables"].shape != self.tables.shape or state["chances"].shape != self.chances.shape:
+            raise PenstockError(f"state must have {wanted[1]} facts for each key, got {facts.shape} for {state['key'].shape} keys")
+        size = max(_LEAST, 2 * len(state["key"]))
+        self.known = np.full(size, -1, dtype=np.int64)
+        self.facts = np.zeros((size, facts.shape[1]))
+        _rehash(self.known, self.facts, np.asarray(state["key"], np.int64), np.asarray(facts, np.float64))
+        self.filled = len(state["key"])
+        self.tables, self.means, self.chances = (np.array(state[name]) for name in ("tables", "means", "chances"))
+        self.clock, self.began, self.step, self.rows, self.mask, self.kept, fresh = (int(v) for v in state["clock"])
+        self.fresh = bool(fresh)
+
+    def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
+        """What several have learned, together. A key is in one of them, and what the others know of it is older."""
+        keys = np.concatenate([renumber(of, state["key"]) for of, state in enumerate(states)])
+        facts = np.concatenate([state["facts"] for state in states])
+        n = self.problem.n_streams
+        order = np.lexsort((facts[:, n : 2 * n].max(axis=1, initial=NEVER), keys))
+        last = np.concatenate([keys[order][1:] != keys[order][:-1], [True]]) if len(order) else np.empty(0, bool)
+        latest = max(states, key=lambda state: int(state["clock"][0]))
+        out = dict(latest) | {"key": keys[order][last], "facts": facts[order][last]}
+        out |= {name: np.sum([state[name] for state in states], axis=0) for name in ("tables", "means")}
+        out["chances"] = self._best(learned(out["tables"], n, self.scale.pace))
+        out["clock"] = np.array([*latest["clock"][:6], 1])
+        self.restore(out)
+        return [0.0] * len(states)
+
+
+def opened(streams: int) -> Floats:
+    """The chances before anything was learned: counts are believed, and keys that were never seen do not come."""
+    out = np.ones((streams, streams, COUNTS, GAPS, GAPS))
+    out[:, :, 0] = 0.0
+    return out.reshape(-1)
+
+
+def learned(tables: Ints, streams: int, pace: float) -> Floats:
+    """The arrivals per foretold arrival in each state, or per tick where none can be foretold."""
+    shape = (streams, streams, COUNTS, GAPS, GAPS)
+    came, foretold, spent = (table.reshape(shape) for table in tables)
+    out: Floats = np.ones(shape)
+    for axes in POOLED:  # each level is drawn to the one before
+        seen, told = (table[:, :, 1:].sum(axis=axes, keepdims=True) / ONE for table in (came, foretold))
+        out[:, :, 1:] = (seen + TRUST * out[:, :, 1:]) / (told * pace + TRUST)
+    first, ticks = came[:, :, 0, -1] / ONE, spent[:, :, 0, -1].astype(np.float64)
+    total, whole = came[:, :, 0, -1].sum(axis=-1, keepdims=True) / ONE, spent[:, :, 0, -1].sum(axis=-1, keepdims=True)
+    mean = total / np.maximum(whole, 1)
+    known = np.broadcast_to(mean > 0, first.shape)
+    out[:, :, 0] = 0.0
+    out[:, :, 0, -1][known] = ((first + 1.0) / (ticks + 1.0 / np.where(mean > 0, mean, 1.0)))[known]
+    return np.ascontiguousarray(out.reshape(-1))
+
+
+def faded(tables: Ints, reaches: float) -> Ints:
+    """What was learned after so much time, in whole numbers."""
+    return np.floor(tables * 2.0 ** (-reaches / KEPT)).astype(np.int64)
+
+
+def sample_mask(keys: int) -> int:
+    """Which keys are counted of so many: those whose mixed number has none of these bits."""
+    mask = 0
+    while keys > SAMPLE * (mask + 1):
+        mask = 2 * mask + 1
+    return mask
+
+
+def _end_of_instant(time: Ints, end: int) -> int:
+    """The next row, from `end` on, that begins an instant."""
+    while 0 < end < len(time) and time[end] == time[end - 1]:
+        end += 1
+    return end
+
+
+def _part(reach: float, parts: int) -> int:
+    return max(1, int(reach) // parts)
+
+
+@kernel
+def is_sampled(key: int, mask: int) -> bool:
+    """Whether a key is in the sample."""
+    mixed = ((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x2545F491
+    return bool(((mixed >> 12) & mask) == 0)
+
+
+@kernel
+def _settle(facts: Floats, place: int, tables: Ints, streams: int, reach: float, spans: Floats, until: float) -> None:
+    """Count what a key spent in each of its states until now."""
+    marked = facts.shape[1] - 1
+    begin = facts[place, marked]
+    facts[place, marked] = until
+    for own in range(streams):
+        own_last = facts[place, streams + own]
+        end = min(until, own_last + spans[own])
+        if own_last <= NEVER or begin >= end:
+            continue
+        for other in range(streams):
+            if other == own:
+                continue
+            count, last = facts[place, other], facts[place, streams + other]
+            often = count_step(count)
+            step = gap_step(begin - last, reach) if often > 0 else _NEVER_STEP
+            own_step = gap_step(begin - own_last, reach)
+            at = begin
+            while at < end:
+                stop = end
+                if step < _NEVER_STEP:
+                    stop = min(stop, last + step_end(step, reach))
+                if own_step < _NEVER_STEP:
+                    stop = min(stop, own_last + step_end(own_step, reach))
+                cell = cell_of(streams, own, other, often, step, own_step)
+                spent = int(np.floor(stop)) - int(np.floor(at))
+                tables[1, cell] += int(count * ONE) * spent
+                tables[2, cell] += spent
+                at = stop
+                if step < _NEVER_STEP and at >= last + step_end(step, reach):
+                    step += 1
+                if own_step < _NEVER_STEP and at >= own_last + step_end(own_step, reach):
+                    own_step += 1
+
+
+@kernel
+def _settle_all(known: Ints, facts: Floats, tables: Ints, settings: Floats, spans: Floats, mask: int, now: int) -> None:
+    for place in range(len(known)):
+        if known[place] >= 0 and is_sampled(known[place], mask):
+            _settle(facts, place, tables, len(spans), settings[0], spans, float(now))
+
+
+@kernel
+def _observe(
+    known: Ints, facts: Floats, stream: Ints, time: Ints, key: Ints, when: Ints, importance: Floats, out: Floats, tables: Ints,
+    means: Floats, settings: Floats, spans: Floats, mask: int, most: int, at: Ints,
+) -> bool:  # fmt: skip
+    """Take note of rows instant by instant, and read what is known after each; False where it stopped before a key without room."""
+    streams = len(spans)
+    reach, half_life = settings[0], settings[1]
+    weighs = facts.shape[1] > 2 * streams + 1
+    position, row, filled = at[0], at[1], at[2]
+    while position < len(time):
+        end = position + 1
+        while end < len(time) and time[end] == time[position]:
+            end += 1
+        now = float(when[position])
+        if position >= at[3]:  # else it has stopped in this instant
+            for came in range(position, end):
+                if key[came] >= 0 and is_sampled(key[came], mask):
+                    _count(known, facts, key[came], tables, streams, stream[came], now, reach, spans)
+        while row < end:
+            if key[row] >= 0:
+                place = find(known, key[row])
+                if known[place] < 0:
+                    if filled >= most:
+                        at[0], at[1], at[2], at[3] = position, row, filled, end
+                        return False
+                    known[place] = key[row]
+                    filled += 1
+                    for number in range(facts.shape[1]):
+                        facts[place, number] = NEVER if streams <= number < 2 * streams else 0.0
+                    facts[place, facts.shape[1] - 1] = now
+                _arrive(facts, place, streams, stream[row], now, half_life)
+                if weighs:
+                    _weigh(facts, place, means, streams, stream[row], importance[row])
+            row += 1
+        for read in range(position, end):
+            if key[read] >= 0:
+                place = find(known, key[read])
+                for number in range(out.shape[1]):
+                    out[read, number] = facts[place, number]
+            if weighs:
+                for other in range(streams):
+                    if out[read, other] <= 0.0:
+                        out[read, 2 * streams + other] = means[other, 0] / means[other, 1] if means[other, 1] > 0 else 1.0
+        position = end
+    at[0], at[1], at[2] = position, row, filled
+    return True
+
+
+@kernel
+def _count(
+    known: Ints, facts: Floats, key: int, tables: Ints, streams: int, stream: int, now: float, reach: float, spans: Floats
+) -> None:  # fmt: skip
+    """Count an arrival in the states that its instant ends: a tuple that waited for it meets all that come with it."""
+    place = find(known, key)
+    if known[place] < 0:
+        return
+    _settle(facts, place, tables, streams, reach, spans, now)
+    count, last = facts[place, stream], facts[place, streams + stream]
+    often = count_step(count)
+    step = gap_step(now - last, reach) if often > 0 else _NEVER_STEP
+    for own in range(streams):
+        own_gap = now - facts[place, streams + own]
+        if own != stream and own_gap < spans[own]:
+            tables[0, cell_of(streams, own, stream, often, step, gap_step(own_gap, reach))] += ONE
+
+
+@kernel
+def _arrive(facts: Floats, place: int, streams: int, stream: int, now: float, half_life: float) -> None:
+    """A key comes: bring its count up to date."""
+    count, last = facts[place, stream], facts[place, streams + stream]
+    facts[place, facts.shape[1] - 1] = now
+    if count > 0.0:
+        count = np.floor(count * np.exp2((last - now) / half_life) * ONE) / ONE
+    facts[place, stream] = count + 1.0
+    facts[place, streams + stream] = now
+
+
+@kernel
+def _weigh(facts: Floats, place: int, means: Floats, streams: int, stream: int, importance: float) -> None:
+    """Take an importance into the means of its key and of its stream."""
+    count, at = facts[place, stream], 2 * streams + stream
+    facts[place, at] += (importance - facts[place, at]) / count
+    means[stream, 0] += importance
+    means[stream, 1] += 1.0
+
+
+@kernel
+def _fade(known: Ints, facts: Floats, streams: int, now: float, half_life: float, least: float) -> int:
+    """Take the keys out of a table, which is to be built anew, whose counts have all decayed; how many are left."""
+    left = 0
+    for at in range(len(known)):
+        if known[at] >= 0:
+            most = 0.0
+            for stream in range(streams):
+                if facts[at, stream] > 0.0:
+                    most = max(most, facts[at, stream] * np.exp2((facts[at, streams + stream] - now) / half_life))
+            if most < least:
+                known[at] = -1
+            left += known[at] >= 0
+    return left
+
+
+@kernel
+def _rehash(known: Ints, facts: Floats, keys: Ints, old: Floats) -> None:
+    for number in range(len(keys)):
+        if keys[number] >= 0:
+            at = find(known, keys[number])
+            known[at] = keys[number]
+            for column in range(old.shape[1]):
+                facts[at, column] = old[number, column]
