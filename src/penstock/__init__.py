@@ -37,12 +37,15 @@ _ON_SPARK = {
 
 
 def __getattr__(name: str) -> object:
-    """What needs Spark is imported when it is asked for."""
+    """What needs Spark is imported when it is asked for; a misspelt name is told the nearest."""
     if name in _ON_SPARK:
         from penstock.spark.session.presence import on_spark
 
         return on_spark(_ON_SPARK[name], name)
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from difflib import get_close_matches
+
+    near = [] if name.startswith("_") else get_close_matches(name, __all__, n=1)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}{f'; did you mean {near[0]!r}?' if near else ''}")
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,11 @@ def test_every_policy_of_the_table_can_be_named(capsys, trace_file):
     assert [run["policy"] for run in runs] == list(POLICIES)
 
 
+def test_auto_beside_what_it_is_would_be_named_twice(capsys, trace_file):
+    assert run(["simulate", str(trace_file), "--window", "30", "--memory", "10", "--policy", "auto,learned"]) == 2
+    assert "--policy must name each policy once, got 'learned' and 'auto', which it is here" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "arguments"),
     [
@@ -56,6 +61,8 @@ def test_every_policy_of_the_table_can_be_named(capsys, trace_file):
         (["--policy", "additive", "--weights", "2,0.5,-1"], {"policy": "additive", "weights": (2.0, 0.5, -1.0)}),
         (["--model", "inplace"], {"model": "inplace"}),
         (["--clock", "streams", "--lateness", "R=5,S=0"], {"clock": "streams", "lateness": {"R": 5, "S": 0}}),
+        (["--matches", "2"], {"matches": 2}),
+        (["--matches", "S=1"], {"matches": {"S": 1}}),
         (["--ahead", "7"], {"ahead": 7}),
         (["--ahead", "7:drop"], {"ahead": (7, "drop")}),
         (["--predicate", "eps:1"], {"predicate": "eps:1"}),
@@ -133,7 +140,7 @@ def test_the_table_shows_the_share_of_the_exact_result(capsys, trace_file):
     assert run(arguments) == 0
     table = capsys.readouterr().out
     trace = ps.read_trace(trace_file)
-    share = 100 * ps.simulate(trace, window=30, memory=10).n_output / ps.exact(trace, window=30).n_output
+    share = 100 * ps.simulate(trace, window=30, memory=10, policy="prob").n_output / ps.exact(trace, window=30).n_output
     assert "of exact" in table
     assert f"{share:.1f} %" in table
     assert run([*arguments, "--no-exact"]) == 0
@@ -178,7 +185,7 @@ def test_generate_says_what_it_wrote(capsys, tmp_path):
 def test_policies_lists_the_table(capsys):
     assert run(["policies", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in rows] == list(POLICIES)
+    assert [row["name"] for row in rows] == ["auto", *POLICIES]
     assert all(row.keys() == {"name", "summary", "needs", "paper"} for row in rows)
     assert run(["policies"]) == 0
     table = capsys.readouterr().out
@@ -211,7 +218,7 @@ def test_demo_without_java_says_so_and_simulates(capsys, tmp_path, monkeypatch):
     captured = capsys.readouterr()
     assert captured.err.startswith("note: Spark needs Java 17 or newer, and JAVA_HOME is ") and captured.err.count("\n") == 1
     assert str(out / "demo.png") in captured.out
-    assert "prob, simulated" in captured.out and "Dropping the oldest keeps" in captured.out
+    assert "learned, simulated" in captured.out and "Dropping the oldest keeps" in captured.out
     assert sorted(path.name for path in out.iterdir()) == ["demo.html", "demo.png"]
 
 

@@ -60,7 +60,7 @@ def test_outputs_name_their_members(capsys, tmp_path):
     file, outputs = tmp_path / "trace.csv", tmp_path / "outputs.csv"
     file.write_text("stream,time,key\ntime,0,a\npolicy,3,a\n")
     simulated(capsys, file, "--window", "5", "--memory", "2", "--outputs", str(outputs))
-    assert outputs.read_text().replace('"', "").splitlines() == ["policy,time,row_time,row_policy", "prob,3,0,1"]
+    assert outputs.read_text().replace('"', "").splitlines() == ["policy,time,row_time,row_policy", "learned,3,0,1"]
 
 
 def test_outputs_of_timestamps_are_timestamps(capsys, tmp_path):

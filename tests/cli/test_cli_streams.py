@@ -180,7 +180,7 @@ def test_an_optimum_out_of_reach_is_left_out_with_a_note(capsys, tmp_path):
     assert run(["simulate", str(file), "--window", "16", "--memory", "8,16", "--format", "json"]) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("note: the optimum is left out: policy 'opt' has no schedule") and captured.err.count("\n") == 1
-    assert [line["policy"] for line in json.loads(captured.out)] == ["prob", "prob"]
+    assert [line["policy"] for line in json.loads(captured.out)] == ["learned", "learned"]
 
 
 def test_a_curve_per_policy_is_drawn(capsys, tmp_path, trace_file):
@@ -196,7 +196,7 @@ def test_shards_on_the_command_line(capsys, trace_file):
     wanted = ps.simulate(trace, window=30, memory=12, shards=3, batch=40)
     assert {name: got[name] for name in wanted.summary()} == wanted.summary()
     sizes = simulated(capsys, trace_file, "--window", "30", "--memory", "12,30", "--shards", "3")
-    assert [line["n_output"] for line in sizes if line["policy"] == "prob"] == [
+    assert [line["n_output"] for line in sizes if line["policy"] == "learned"] == [
         ps.simulate(trace, window=30, memory=memory, shards=3).n_output for memory in (12, 30)
     ]
     best = [line["n_output"] for line in sizes if line["policy"] == "opt"]

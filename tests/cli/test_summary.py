@@ -39,6 +39,7 @@ def test_without_an_archive_there_is_nothing_to_settle_from_and_without_a_loss_n
     (first, life) = summary(recipe(), [whole])
     assert first.startswith("1 batch: 50 rows in")
     assert life.endswith("recall 100.0 %, 900 joined rows made, 0 lost, 300 of 1,200 tuples shed, 3 late")
+    assert summary(recipe(), [whole | {"total_n_done": 70}])[1].endswith("tuples shed, 70 done, as promised, 3 late")
     assert summary(recipe(), []) == ["nothing new in the sources since the checkpoint in state"]
 
 
@@ -58,3 +59,26 @@ def test_what_has_been_settled_is_not_owed(tmp_path, rows, said):
     Mark(-1, 3, "file:///settled", rows, [], []).write(find(archive))
     (line,) = summary(recipe(join__archive=str(archive), sink__checkpoint=str(checkpoint)), [EVENT])[2:]
     assert line.startswith(said)
+
+
+@pytest.mark.parametrize("stopped", (False, True))
+def test_a_run_without_a_batch_still_says_what_earlier_ones_owe(tmp_path, stopped):
+    archive, checkpoint = tmp_path / "ledger", tmp_path / "state"
+    Ledger(archive, plan_of((8, 8)), "q1")
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"q1"}')
+    made = recipe(join__archive=str(archive), sink__checkpoint=str(checkpoint))
+    first = [] if stopped else [f"nothing new in the sources since the checkpoint in {checkpoint}"]
+    assert summary(made, [], stopped=stopped) == first
+    for batch in range(6):
+        (checkpoint / "commits" / str(batch)).touch()
+    command = f"penstock settle {archive} --checkpoint {checkpoint}"
+    assert summary(made, [], stopped=stopped) == [
+        *first,
+        f"what batches 0 to 5 owe has not been settled; to count it: {command} --debt; to get it: {command} --to out-settled",
+    ]
+    Mark(-1, 3, "file:///settled", 60, [], []).write(find(archive))
+    assert summary(made, [], stopped=stopped)[-1].startswith("what batches 4 to 5 owe has not been settled")
+    Mark(3, 5, "file:///settled", 0, [], []).write(find(archive))
+    assert summary(made, [], stopped=stopped) == first
+    assert summary(recipe(join__archive=str(tmp_path / "none"), sink__checkpoint=str(checkpoint)), [], stopped=stopped) == first

@@ -16,7 +16,7 @@ from penstock.experiments.demo import SAMPLE
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
 from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
 from places import ROOT
-from policy_kinds import BY_COUNT, NEEDS_BOUND, ON_STATS, WEIGHED
+from policy_kinds import BY_COUNT, LEARNING, NEEDS_BOUND, ON_STATS, WEIGHED
 from recipes import FILES, GOOD
 
 
@@ -38,7 +38,7 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
 
 def test_a_policy_without_statistics_needs_no_half_life():
     for policy in ps.POLICIES:
-        if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND):  # o has a window that nothing leaves
+        if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND, *LEARNING):  # o has a window that nothing leaves
             continue
         weighed = {"streams.v.importance": "1.5"} if policy in WEIGHED else {}
         assert mistakes({"join": {"on": "key", "memory": 100, "policy": policy}} | weighed) == []
@@ -70,6 +70,8 @@ WRONG = {
         "join.predicate: stream of the predicate must be one of v, o, got 'q'",
     ),
     "switches": ({"join.switches": {"foo": "bar"}}, "join.switches: switch must be one of"),
+    "shared": ({"join.shared": "a*b"}, "join.shared must be a folder or URL without any of {}[]*?\\ in it, got 'a*b'"),
+    "shared and archive": ({"join.shared": "there", "join.archive": "there"}, "join.shared"),
     "archive": ({"join.archive": "a*b"}, "join.archive must be a folder or URL without any of {}[]*?\\ in it, got 'a*b'"),
     "chance": ({"join.condition": "rand() < 0.5"}, "join.condition must be deterministic, because a batch that is played again"),
     "the time of now": (
@@ -83,6 +85,7 @@ WRONG = {
         "streams.o.key must be left out where join.predicate names the linked columns",
     ),
     "cross": ({"join.cross": True}, "join.cross=True lets the parts of a join graph match freely and needs links"),
+    "promise": ({"streams.v.matches": 0}, "streams.v.matches must be a whole number >= 1, got 0"),
     "two windows": ({"streams.v.rows_per_key": 3}, "streams.v.window must be left out where rows_per_key is given"),
     "no window": ({"streams.v": {"source": "shop", "time": "time"}}, "streams.v.window must be a duration"),
     "rows and shards": ({"streams.v.window": "rows:5", "join.shards": 3, "join.half_life": "5 s"}, "join.shards must be 1"),
@@ -126,6 +129,8 @@ WRONG = {
     "a list for a trigger": ({"sink.trigger": ["available now"]}, 'sink.trigger must be "available now", "as soon as possible" or'),
     "too short a trigger": ({"sink.trigger": "processing time 0.1 ms"}, 'sink.trigger must be a duration such as "10 minutes" above 0'),
     "a number for a name": ({"join.name": 5}, "join.name must be made of letters, digits, '_', '-' and '.', got 5"),
+    "a name of dots": ({"join.name": ".."}, 'join.name must be more than dots, which are folders, got ".."'),
+    "overhead without room": ({"join.overhead": "1 B"}, "join.overhead must be at least 64 KB for each shard"),
     "a name with an umlaut": ({"join.name": "größe"}, 'join.name must be made of letters, digits, \'_\', \'-\' and \'.\', got "größe"'),
     "a key twice": ({"join.on": ["key", "Key"], "streams.o.key": ["key", "n"]}, 'join.on must name each column once, got ["key", "Key"]'),
     "a key of its own twice": ({"streams.o.key": ["n", "n"]}, 'streams.o.key must name each column once, got ["n", "n"]'),

@@ -60,6 +60,15 @@ Clock = Annotated[
     ),
 ]
 Lateness = Annotated[str, _option(_JOIN, "LENGTH", "For --clock streams: how late a row may be, 5, '5 seconds' or R=5,S=0.")]
+Matches = Annotated[
+    str | None,
+    _option(
+        _JOIN,
+        "N",
+        "A promise: a tuple takes part in at most so many outputs, and leaves after the last: 1, or S=1 for some of the streams.",
+        default="none",
+    ),
+]
 Ahead = Annotated[
     str,
     _option(
@@ -141,8 +150,14 @@ Stats = Annotated[
 Rates = Annotated[Path | None, _option(_SHED, "FILE", "For --stats given: a table with columns stream, key, rate.")]
 Shards = Annotated[
     str | None,
-    _option(
-        _SHED, "N", "Play what Spark will play with so many shards: an equal part of the memory for each.", default="one memory for all"
+    _option(_SHED, "N", "Play what Spark will play with so many shards, each with a share of the memory.", default="one memory for all"),
+]
+SharedShares = Annotated[
+    bool,
+    typer.Option(
+        "--shared/--equal",
+        rich_help_panel=_SHED,
+        help="For --batch: memory moves between shards to where it is worth most, as in a join with an archive; or all have equal shares.",
     ),
 ]
 BatchLength = Annotated[

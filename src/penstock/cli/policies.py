@@ -16,9 +16,11 @@ def policies(form: FormatOption = "table") -> None:
     """List the policies: who leaves first, what each one needs to know, and the paper it comes from."""
     as_json = wants_json(form)
 
-    from penstock.policies.table import POLICIES
+    from penstock.policies.table import AUTO, POLICIES
 
-    rows = [{"name": p.name, "summary": p.summary, "needs": p.needs, "paper": p.paper} for p in POLICIES.values()]
+    best = "the default: learned where keys are equal, else prob or, with importance, dimpprob"
+    rows = [{"name": AUTO, "summary": best, "needs": "", "paper": "ours"}]
+    rows += [{"name": p.name, "summary": p.summary, "needs": p.needs, "paper": p.paper} for p in POLICIES.values()]
     if as_json:
         print_json(rows)
         return

@@ -1,7 +1,8 @@
-"""`penstock reproduce`: experiments of the papers, repeated; `arrival-orders` is when to use `ep`."""
+"""`penstock reproduce`: experiments of the papers, repeated; `arrival-orders` is when to use `ep`, `policies` judges them all."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,20 +10,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import PICTURES, Bar, Files, FormatOption, check_target, print_json, print_table, wants_json
-from penstock.cli.texts import integer
-from penstock.core.errors import choose
+from penstock.cli.output import (
+    NOTHING,
+    PICTURES,
+    TABLES,
+    Bar,
+    Files,
+    FormatOption,
+    check_different,
+    check_target,
+    note,
+    number,
+    print_json,
+    print_table,
+    wants_json,
+)
+from penstock.cli.texts import integer, words
+from penstock.core.errors import PenstockError, choose
 
 if TYPE_CHECKING:
     from penstock.experiments.arrival_orders import OrdersPoint
+    from penstock.experiments.policy_table import PolicyPoint, Setting
 
 _EXAMPLE = "Example: penstock reproduce arrival-orders --seeds 3 --ticks 4000 --plot orders.png"
+_POLICIES_EXAMPLE = "Example: penstock reproduce policies --sets orders,sessions --seeds 2 --page table.md --plot table.png"
+_QUICK = 0.01  # of the rows of each part
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(help="Repeat experiments of the papers, on generated data.", invoke_without_command=True)
     group.command("arrival-orders", epilog=_EXAMPLE)(arrival_orders)
+    group.command("policies", epilog=_POLICIES_EXAMPLE)(policies)
     group.callback()(_reproduce)
     app.add_typer(group, name="reproduce")
 
@@ -61,6 +80,103 @@ def arrival_orders(
         print_json([asdict(point) | {"verdict": point.verdict} for point in points])
         return
     _print(points, experiment.POLICIES)
+
+
+def policies(
+    sets: Annotated[str | None, typer.Option(metavar="NAMES", help="Which data sets; all by default.", show_default=False)] = None,
+    seeds: Annotated[str, typer.Option(metavar="N", help="Seeds, or parts of real data, 1 to 5.")] = "5",
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the rows: whether it works, not who is best.")] = False,
+    jobs: Annotated[
+        str | None, typer.Option(metavar="N", help="Processes; as many as there are cores by default.", show_default=False)
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Every run, part by part as they end: .csv, .parquet or .jsonl.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="The tables as Markdown: .md.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the share of the optimum against memory: .png, .svg or .html.")
+    ] = None,
+    form: FormatOption = "table",
+) -> None:
+    """What every policy keeps of every kind of stream, beside the optimum: generated ones, and those in the folder PENSTOCK_DATA."""
+    as_json = wants_json(form)
+    check_target("--csv", csv, TABLES)
+    check_target("--page", page, (".md",))
+    check_target("--plot", plot, PICTURES)
+    check_different({"--csv": csv, "--page": page, "--plot": plot})
+    n_seeds = integer(seeds, "--seeds", least=1)
+    n_jobs = os.cpu_count() or 1 if jobs is None else integer(jobs, "--jobs", least=1)
+
+    from penstock.experiments import policy_table as experiment
+    from penstock.experiments.policy_sets import SETS
+
+    wanted = list(SETS) if sets is None else [choose("--sets", name, tuple(SETS)) for name in words(sets, "--sets")]
+    folder = experiment.data_folder()
+    names, absent = experiment.here(wanted, folder)
+    if absent:
+        note(f"{', '.join(absent)} left out: PENSTOCK_DATA names no folder that has {'it' if len(absent) == 1 else 'them'}")
+    if not names:
+        raise PenstockError(f"--sets must be data sets that are there, such as orders,sessions, got {', '.join(absent)}")
+    with Bar(len(names) * n_seeds, "making the streams") as bar:
+
+        def done(label: str, points: Sequence[PolicyPoint]) -> None:
+            bar.advance()
+            bar.say(label)
+            if csv is not None:
+                _write_points(points, csv)
+
+        scale = _QUICK if quick else 1.0
+        rows = experiment.settings(experiment.sweep(names, seeds=n_seeds, scale=scale, data=folder, jobs=n_jobs, done=done))
+    _write_policies(rows, n_seeds, page, plot)
+    if as_json:
+        print_json(
+            {
+                "judged": experiment.JUDGED,
+                "rows": [asdict(row) | {"best": row.best, "quotient": row.quotient(experiment.JUDGED)} for row in rows],
+                "targets": [asdict(target) | {"verdict": target.verdict} for target in experiment.targets(rows)],
+            }
+        )
+        return
+    _print_policies(rows)
+
+
+def _write_points(points: Sequence[PolicyPoint], file: Path) -> None:
+    import pyarrow as pa
+
+    from penstock.core.tables import write_table
+
+    with Files() as files:
+        write_table(pa.Table.from_pylist([asdict(point) for point in points]), files.new(file))
+
+
+def _write_policies(rows: Sequence[Setting], parts: int, page: Path | None, plot: Path | None) -> None:
+    with Files() as files:
+        if page is not None:
+            from penstock.experiments.policy_page import page as written
+
+            picture = None if plot is None else os.path.relpath(plot.resolve(), page.resolve().parent)
+            files.new(page).write_text(written(rows, parts=parts, picture=picture), encoding="utf-8")
+        if plot is not None:
+            from penstock.experiments import figures
+            from penstock.experiments.policy_chart import shares_of_optimum
+
+            figures.save(shares_of_optimum(rows), files.new(plot))
+
+
+def _print_policies(rows: Sequence[Setting]) -> None:
+    from penstock.experiments.policy_table import JUDGED, PLAIN, targets
+
+    lines = []
+    for row in rows:
+        papers, quotients = row.best_of_papers, [f"{row.quotient(policy):.3f}" for policy in (PLAIN, JUDGED)]
+        kept = [number(round(row.values[policy])) for policy in (papers, PLAIN, JUDGED)]
+        known = NOTHING if row.optimum is None else number(round(row.optimum))
+        lines.append([row.data, f"{row.memory:.0%}", row.best, papers, *kept, *quotients, known])
+    columns = ["streams", "memory", "best", "best of the papers", "keeps", PLAIN, JUDGED, f"{PLAIN} / best", f"{JUDGED} / best", "optimum"]
+    print_table(
+        columns, lines, title="What policies keep", caption="outputs, or value, after ten windows; sums over seeds or parts", left=4
+    )
+    for target in targets(rows):
+        found = NOTHING if target.found is None else f"{target.found:.3f}"
+        typer.echo(f" {JUDGED}: {found} {target.wish.replace('`', '')} (wanted {target.least:g}): {target.verdict}")
 
 
 def _print(points: Sequence[OrdersPoint], policies: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`penstock reshard`: another number of shards for a stopped query."""
+"""`penstock reshard` and `penstock explain`: the state of a query, in another number of shards or as text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from penstock.core.slow_notice import saying
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
     app.command(epilog="Example: penstock reshard checkpoint --shards 8")(reshard)
+    app.command(epilog="Example: penstock explain checkpoint")(explain)
 
 
 def reshard(
@@ -37,3 +38,16 @@ def reshard(
         print_json({"checkpoint": checkpoint, "shards": count, "backup": backup})
     else:
         typer.echo(f"{checkpoint} is ready for shards={count}; the old checkpoint is {backup}")
+
+
+def explain(
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a query.", show_default=False)],
+) -> None:
+    """Show what a query's state says of its joins: settings, what memory holds, and how soon keys come again, as the policy learned it."""
+    from penstock.spark.reshard.state_report import explain_checkpoint
+    from penstock.spark.session.session import quiet_session
+
+    spark = quiet_session()
+    with saying("reading the state", note):
+        text = explain_checkpoint(spark, checkpoint)
+    typer.echo(text)

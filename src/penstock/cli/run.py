@@ -86,8 +86,8 @@ def served(metrics: str | None) -> Iterator[Callable[[Any], Any]]:
         yield server.of
 
 
-def _conclude(recipe: Recipe, events: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    for text in summary(recipe, events):
+def _conclude(recipe: Recipe, events: Sequence[dict[str, Any]], *, as_json: bool, stopped: bool = False) -> None:
+    for text in summary(recipe, events, stopped=stopped):
         if as_json:  # what is printed is for a program
             note(text)
         else:
@@ -123,8 +123,8 @@ def watch(recipe: Recipe, spark: Any, *, as_json: bool = False, quiet: bool = Fa
     if interrupt.came:
         kept = "; run it again to go on from there" if recipe.sink["checkpoint"] else ""
         note(f"stopped after {len(events)} batch{'' if len(events) == 1 else 'es'}{kept}")
-        if events and not quiet:
-            _conclude(recipe, events, as_json=as_json)
+        if not quiet:
+            _conclude(recipe, events, as_json=as_json, stopped=True)
         raise Stopped
     return events
 

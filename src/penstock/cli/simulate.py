@@ -43,10 +43,11 @@ def simulate(
     traces: opt.TraceFiles,
     window: opt.Window,
     memory: opt.Memories,
-    policy: opt.Policies = "prob",
+    policy: opt.Policies = "auto",
     allocation: opt.Allocation = "variable",
     shards: opt.Shards = None,
     batch: opt.BatchLength = None,
+    shared: opt.SharedShares = True,
     stats: opt.Stats = "decayed",
     rates: opt.Rates = None,
     objective: opt.Objective = None,
@@ -59,6 +60,7 @@ def simulate(
     model: opt.Model = "buffered",
     clock: opt.Clock = None,
     lateness: opt.Lateness = "0",
+    matches: opt.Matches = None,
     ahead: opt.Ahead = "none",
     predicate: opt.Predicate = "=",
     cross: opt.Cross = False,
@@ -109,6 +111,7 @@ def simulate(
         "model": model,
         "clock": clock,
         "lateness": lateness,
+        "matches": matches,
         "predicate": predicate,
         "cross": cross,
         "switches": settings(switch or ()),
@@ -122,7 +125,7 @@ def simulate(
     options["start"] = None if start is None else moment(start, "--start", rows)
     options = in_ticks(rows, **options)
     problems = {text: _check(rows, names, options | in_ticks(rows, memory=text), count) for text in sizes}
-    options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch}
+    options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch, "shared": shared}
     if clock != "streams" and next(iter(problems.values())).lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
@@ -170,7 +173,7 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     from penstock.core.problem import Problem
     from penstock.optimum.optimum import check
     from penstock.policies.opt import Opt
-    from penstock.policies.table import open_policy
+    from penstock.policies.table import AUTO, best_policy, open_policy
     from penstock.simulator.sharded import check_shards
     from penstock.statistics.table import RUNNING, open_running
 
@@ -179,6 +182,8 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     for name in names if shards is not None else ():
         check_shards(problem, shards, name)
     opened = [open_policy(name, problem, also=(Opt.name,)) for name in names if name != Opt.name]
+    if AUTO in names and len({one.name for one in opened}) < len(opened):
+        raise PenstockError(f"--policy must name each policy once, got {best_policy(problem)!r} and {AUTO!r}, which it is here")
     if Opt.name in names:
         check(trace, problem)
     for policy in opened if problem.stats in RUNNING else ():

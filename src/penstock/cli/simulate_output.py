@@ -157,6 +157,7 @@ def _line(one: Sized, whole: JoinRun | None) -> dict[str, str]:
         if whole:
             line["of exact value"] = share(run.value, whole.value)
     counts = {"shed": run.n_shed, "expired": run.n_expired, "late": run.n_late, "peak memory": run.peak_memory}
+    counts |= {} if run.n_done is None else {"done": run.n_done}
     counts |= {} if run.n_ahead is None else {"ahead": run.n_ahead}
     return line | {name: number(count) for name, count in counts.items()}
 

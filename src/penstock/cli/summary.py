@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 _COUNTED = {"n_input": "rows in", "n_output": "joined rows out"}
 
 
-def summary(recipe: Recipe, events: Sequence[dict[str, Any]]) -> list[str]:
-    """The lines, from the events of a run."""
+def summary(recipe: Recipe, events: Sequence[dict[str, Any]], *, stopped: bool = False) -> list[str]:
+    """The lines, from the events of a run; of one that was `stopped` nobody knows whether there was anything new."""
     if not events:
         kept = recipe.sink["checkpoint"]
-        return [f"nothing new in the sources{f' since the checkpoint in {kept}' if kept else ''}"]
+        nothing = f"nothing new in the sources{f' since the checkpoint in {kept}' if kept else ''}"
+        return [*([] if stopped else [nothing]), *_unsettled(recipe)]
     counts = " and ".join(f"{number(sum(event.get(name) or 0 for event in events))} {what}" for name, what in _COUNTED.items())
     place = f" in {recipe.sink['path']}" if "path" in recipe.sink else ""
     run = f"{len(events)} batch{'' if len(events) == 1 else 'es'}: {counts}{place}"
@@ -51,7 +52,12 @@ def life(event: dict[str, Any]) -> list[str]:
         f"{'' if exact else 'about '}{number(round(event['total_lost']))} lost",
         f"{number(int(event['total_n_shed']))} of {number(int(event['total_n_input']))} tuples shed",
     ]
-    odd = {"total_n_late": "late", "total_n_ahead": "ahead of all others", "total_n_null": "without a time"}
+    odd = {
+        "total_n_done": "done, as promised",
+        "total_n_late": "late",
+        "total_n_ahead": "ahead of all others",
+        "total_n_null": "without a time",
+    }
     parts += [f"{number(int(event[name]))} {what}" for name, what in odd.items() if event.get(name)]
     return [f"in the life of the query: {', '.join(parts)}"]
 
@@ -67,9 +73,37 @@ def _debt(recipe: Recipe, event: dict[str, Any]) -> list[str]:
     if not owed:
         return ["nothing is owed: what was lost has been settled"]
     about = "" if event.get("total_lost_is_exact") in (True, 1) else "about "
-    target = f"{recipe.sink['path'].rstrip('/')}-settled" if "path" in recipe.sink else "settled"
-    command = ["penstock", "settle", archive, *(["--checkpoint", checkpoint] if checkpoint else []), "--to", target]
-    return [f"{about}{number(owed)} outputs are owed; to get them: {shlex.join(command)}"]
+    return [f"{about}{number(owed)} outputs are owed; to get them: {_settle(recipe, '--to', _target(recipe))}"]
+
+
+def _unsettled(recipe: Recipe) -> list[str]:
+    """The batches of earlier runs whose outputs may be owed, and the commands: this run has no event that knows how many."""
+    from penstock.core.errors import PenstockError
+    from penstock.ledger.ledger import find
+    from penstock.ledger.settled_marks import last_commit, marks, query_of, settled
+
+    archive, checkpoint = recipe.join["archive"], recipe.sink["checkpoint"]
+    if archive is None or checkpoint is None:
+        return []
+    try:
+        first, last = settled(marks(find(archive, query=query_of(checkpoint)))) + 1, last_commit(checkpoint)
+    except PenstockError:
+        return []  # no query has written there yet
+    if last < first:
+        return []
+    batches = f"batch {last} owes" if last == first else f"batches {first} to {last} owe"
+    count, get = _settle(recipe, "--debt"), _settle(recipe, "--to", _target(recipe))
+    return [f"what {batches} has not been settled; to count it: {count}; to get it: {get}"]
+
+
+def _settle(recipe: Recipe, *options: str) -> str:
+    """A command, as it is typed into a shell."""
+    archive, checkpoint = recipe.join["archive"], recipe.sink["checkpoint"]
+    return shlex.join(["penstock", "settle", archive, *(["--checkpoint", checkpoint] if checkpoint else []), *options])
+
+
+def _target(recipe: Recipe) -> str:
+    return f"{recipe.sink['path'].rstrip('/')}-settled" if "path" in recipe.sink else "settled"
 
 
 def _settled(archive: str, checkpoint: str | None) -> int:

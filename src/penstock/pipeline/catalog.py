@@ -15,11 +15,11 @@ from typing import Any
 from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.value import OBJECTIVES
-from penstock.generator.generate import IMPORTANCE, RANKS
+from penstock.generator.zipf import IMPORTANCE, RANKS
 from penstock.pipeline.ddl import check_schema
-from penstock.policies.table import POLICIES
+from penstock.policies.table import AUTO, POLICIES
 from penstock.shard.division import shard_count
-from penstock.shard.shard_plan import NAME
+from penstock.shard.shard_plan import NAME, NO_NAMES
 from penstock.shard.stream_window import window_of
 from penstock.statistics.table import RUNNING
 
@@ -114,8 +114,10 @@ def _rows(got: Any) -> bool:
     return (_whole(got) and got > 0) or _size(got) or (isinstance(got, str) and ":" in got)
 
 
-def _name(got: Any) -> bool:
-    return isinstance(got, str) and re.fullmatch(NAME, got) is not None
+def _name(path: str, got: Any) -> Any:
+    if not isinstance(got, str) or re.fullmatch(NAME, got) is None:
+        raise PenstockError(f"{path} must be made of letters, digits, '_', '-' and '.', got {shown(got)}")
+    return that("more than dots, which are folders", lambda name: name not in NO_NAMES)(path, got)
 
 
 def _window(path: str, got: Any) -> Any:
@@ -149,6 +151,10 @@ def _start(path: str, got: Any) -> int:
 def _stretch(path: str, got: Any) -> float:
     """A time in the scores of policies: a duration."""
     return float(microseconds(got, path, least=1))
+
+
+def _shared(path: str, got: Any) -> str | bool:
+    return False if got is False else a_place(path, got)
 
 
 def _min_recall(path: str, got: Any) -> Any:
@@ -239,6 +245,7 @@ STREAM: Mapping[str, Key] = {
     "importance": Key(sql),
     "order": Key(a_column),
     "columns": Key(columns),
+    "matches": Key(whole(1)),
 }
 
 JOIN: Mapping[str, Key] = {
@@ -246,19 +253,20 @@ JOIN: Mapping[str, Key] = {
     "predicate": Key(that('a comparison such as "<" or "eps:0.5", or a list of links such as "R.a = S.a"', _links)),
     "cross": Key(yes_or_no),
     "memory": Key(memory, needed=True),
-    "policy": Key(one_of(POLICIES)),
+    "policy": Key(one_of((AUTO, *POLICIES))),
     "allocation": Key(one_of(("variable", "fixed"))),
     "stats": Key(one_of(RUNNING)),
     "objective": Key(one_of(OBJECTIVES)),
     "shards": Key(lambda path, got: shard_count(whole(1)(path, got), path)),
     "condition": Key(sql),
     "archive": Key(a_place),
+    "shared": Key(_shared),
     "min_recall": Key(_min_recall),
     "max_output_per_batch": Key(whole(1, "a number of rows")),
     "ghosts": Key(whole(1, "a number of rows")),
     "ahead": Key(_ahead),
     "overhead": Key(that('a size such as "256 MB"', _size)),
-    "name": Key(that("made of letters, digits, '_', '-' and '.'", _name), default="penstock"),
+    "name": Key(_name, default="penstock"),
     "trust": Key(yes_or_no),
     "seed": Key(whole(0)),
     "alpha": Key(_stretch),

@@ -23,12 +23,12 @@ from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
-from penstock.generator.generate import Generator
+from penstock.generator.zipf import Generator
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of, local_path
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
 from penstock.pipeline.sql_words import unsteady
-from penstock.policies.table import default_policy, open_policy
+from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import part_of
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard_plan import check_width
@@ -41,6 +41,7 @@ ON_SPARK_ALONE = (
     "shards",
     "condition",
     "archive",
+    "shared",
     "min_recall",
     "max_output_per_batch",
     "ghosts",
@@ -295,6 +296,7 @@ def _paths(recipe: Recipe) -> list[str]:
         "sink.path": recipe.sink.get("path"),
         "sink.checkpoint": recipe.sink.get("checkpoint"),
         "join.archive": recipe.join.get("archive"),
+        "join.shared": recipe.join.get("shared") or None,
     }
     for number, (key, place) in enumerate(ours.items()):
         written = {name: [other] for name, other in list(ours.items())[:number] if other is not None}
@@ -311,19 +313,20 @@ def _engine(recipe: Recipe) -> list[str]:
     """What the engine and the policy refuse."""
     options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
     weighed = has_importance(recipe)
-    policy = options.pop("policy", None) or default_policy(weighed=weighed)
+    policy = options.pop("policy", None) or AUTO
     options.setdefault("stats", "decayed")
     windows = {name: stream["window"] or f"rows_per_key:{stream['rows_per_key']}" for name, stream in recipe.streams.items()}
     options["window"] = windows
     try:
         folder_of(recipe.join["archive"])
+        folder_of(recipe.join["shared"] or None, "shared")
         _check_condition(recipe)
         alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
         budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
             part_of(budget, tuple(recipe.streams), shards)
-        overhead_of(recipe.join.get("overhead"), budget, 1)
+        overhead_of(recipe.join.get("overhead"), budget, shards or 1)
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())

@@ -256,6 +256,12 @@ REFUSED = {
     "options": (refused(options={"seed": 1}), "join's option must be one of .* got 'options'"),
     "more keys in one": (more_keys, "keys must have as many columns in all streams, got: a has k; b has k, v"),
     "overhead": (refused(overhead=256), 'overhead must be a size such as "256 MB", got 256'),
+    "a name of one dot": (refused(name="."), r"name must be more than dots, which are folders, got '\.'"),
+    "a name of two dots": (refused(name=".."), r"name must be more than dots, which are folders, got '\.\.'"),
+    "overhead without room": (
+        refused(overhead="1 KB", shards=4),
+        "overhead must be at least 64 KB for each shard .256000 bytes., got '1 KB'",
+    ),
     "overhead of bytes": (refused(memory="1 MB", overhead="2 MB"), "overhead is a part of a memory in bytes and must be at most half"),
     "memory in the middle": (refused(memory="12 parsecs"), "memory must be"),
     "shards": (refused(shards=0), "shards must be a whole number >= 1"),

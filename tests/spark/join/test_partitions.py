@@ -57,6 +57,16 @@ class TestOnSpark:
         (record,) = caplog.records
         assert "join many: spark.sql.shuffle.partitions is 9, so every batch runs 9 tasks for 2 shards" in record.getMessage()
 
+    def test_a_query_started_again_without_new_rows_says_that_it_waits(self, spark, tmp_path, monkeypatch, caplog):
+        monkeypatch.setattr(awaited, "SECONDS", 0.5)
+        frame = joined(*self.sides(spark, tmp_path), shards=2, name="idle")
+        writer = frame.writeStream.format("noop").queryName("idle").option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        with caplog.at_level(logging.WARNING, logger="penstock"):
+            query = writer.trigger(processingTime="0 seconds").start()
+            assert said(caplog, "query idle: it is waiting for new rows", tries=400)
+            query.stop()
+
 
 def test_a_checkpoint_with_far_more_partitions_than_shards_is_told_once(caplog):
     follower = Partitions(SimpleSession())
@@ -72,11 +82,15 @@ def test_a_checkpoint_with_far_more_partitions_than_shards_is_told_once(caplog):
 
 
 class SimpleSession:
-    """Something to refer to."""
+    """Something to refer to, with the one query `running`."""
+
+    def __init__(self, running: Any = None, jsc: Any = "there") -> None:
+        self.streams = SimpleNamespace(get=lambda query: running)
+        self.sparkContext = SimpleNamespace(_jsc=jsc)
 
 
-def said(caplog: pytest.LogCaptureFixture, wanted: str) -> bool:
-    for _ in range(100):
+def said(caplog: pytest.LogCaptureFixture, wanted: str, tries: int = 100) -> bool:
+    for _ in range(tries):
         if any(wanted in record.getMessage() for record in caplog.records):
             return True
         time.sleep(0.05)
@@ -104,6 +118,46 @@ def test_a_first_batch_that_takes_long_says_what_it_waits_for(tmp_path, monkeypa
         assert said(caplog, "query q1: it restores its state and plays its next batch")
         follower.ended(SimpleNamespace(runId="r2"))
     assert not follower.over
+
+
+def test_a_query_without_new_rows_says_that_it_waits_for_them(monkeypatch, caplog):
+    monkeypatch.setattr(awaited, "SECONDS", 0.05)
+    monkeypatch.setattr(awaited, "checkpoint_of_query", lambda spark, query: None)
+    monkeypatch.setattr(compiled, "is_compiling", lambda: True)  # for another query of this machine
+    running = SimpleNamespace(status={"isDataAvailable": False}, lastProgress=SimpleNamespace(durationMs={"latestOffset": 3}))
+    session = SimpleSession(running)
+    follower = Awaited(session)
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        follower.started(SimpleNamespace(id="q1", runId="r1", name="mine"))
+        assert said(caplog, "query mine: it is waiting for new rows")
+        assert not said(caplog, "compile", tries=5)
+        running.status = {"isDataAvailable": True}
+        assert said(caplog, "query mine: its Python workers compile")
+        follower.progressed(SimpleNamespace(runId="r1", durationMs={"addBatch": 5}))
+    assert not follower.over
+
+
+def test_workers_that_compile_for_long_give_a_sign_each_minute(monkeypatch, caplog):
+    monkeypatch.setattr(awaited, "SECONDS", 0.02)
+    monkeypatch.setattr(awaited, "MINUTE", 0.5)
+    monkeypatch.setattr(awaited, "checkpoint_of_query", lambda spark, query: None)
+    monkeypatch.setattr(compiled, "is_compiling", lambda: True)
+    session = SimpleSession()
+    follower = Awaited(session)
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        follower.started(SimpleNamespace(id="q1", runId="r1", name="mine"))
+        assert said(caplog, "query mine: still compiling, 2 minutes")
+        follower.progressed(SimpleNamespace(runId="r1", durationMs={"addBatch": 5}))
+    told = [record.getMessage().removeprefix("query mine: ") for record in caplog.records]
+    assert told[0].startswith("its Python workers compile") and told[1:3] == ["still compiling, 1 minute", "still compiling, 2 minutes"]
+
+
+def test_nobody_waits_for_a_session_that_has_been_stopped(monkeypatch, caplog):
+    monkeypatch.setattr(awaited, "SECONDS", 0.05)
+    monkeypatch.setattr(awaited, "checkpoint_of_query", lambda spark, query: None)
+    session = SimpleSession(jsc=None)
+    Awaited(session).started(SimpleNamespace(id="q1", runId="r1", name="mine"))
+    assert not said(caplog, "mine", tries=5)
 
 
 def test_without_a_wait_nothing_is_said(monkeypatch, caplog):

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.shard.state_rows import ShardState
+from penstock.spark.reshard.state_report import explain_checkpoint
 from places import DATA
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
 from strategies import later
@@ -43,6 +44,23 @@ def test_a_restart_goes_on_where_the_query_stopped(spark, tmp_path):
     exact = bag(spark_join(*everything, ["k"], 10))
     got = bag(out)
     assert not got - exact and after[-1]["total_lost"] == sum(exact.values()) - sum(got.values()) > 0
+
+
+def test_a_checkpoint_keeps_its_policy_where_none_is_named_and_explain_shows_what_was_learned(spark, tmp_path):
+    parts = some_parts(2)
+    frames = streams_of(spark, tmp_path, {side: parts[side][:1] for side in "lr"})
+    _, before = ran(joined(*frames.values(), memory=40, shards=2, policy="prob"), tmp_path)
+    _, new = ran(joined(*frames.values(), memory=40, shards=2), tmp_path / "new")
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][1:])
+    _, after = ran(joined(*frames.values(), memory=40, shards=2), tmp_path)
+    assert [batch[-1]["policy"] for batch in (before, after, new)] == ["prob", "prob", "learned"]
+    told = explain_checkpoint(spark, str(tmp_path / "checkpoint"))
+    left, right = (after[-1][f"memory_{side}"] for side in "lr")
+    assert "policy     prob" in told and f"l {left}, r {right} tuples in 2 shards" in told and "learned" not in told
+    told = explain_checkpoint(spark, str(tmp_path / "new" / "checkpoint"))
+    assert "policy     learned" in told and "a key in l: its rows in r per 10 seconds, by the time since the last one there" in told
+    assert "#" in told and told.count("up to") == 18
 
 
 @pytest.mark.parametrize(("then", "most"), (({"memory": 10}, 10), later({"memory": 200}, 200), later({"memory": {"l": 5, "r": 30}}, 35)))

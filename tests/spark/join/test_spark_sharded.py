@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import penstock as ps
+from penstock.shard.shares.moves import EQUAL
 
 pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
@@ -76,12 +78,68 @@ def test_a_stream_in_batches_is_what_shards_play(spark, tmp_path, policy, kind, 
     options: dict[str, Any] = {"window": "40 seconds", "memory": 20, "policy": policy, "shards": shards}
     out, seen = ran(joined(in_files(spark, tmp_path, table, 100 * SECOND), **options), tmp_path)
     trace = ps.Trace(table, streams=("l", "r"))
-    run = ps.simulate(trace, batch="100 seconds", keep=EVERYTHING, **options)
+    run = ps.simulate(trace, batch="100 seconds", keep=EVERYTHING, shared=False, **options)
     assert Counter((row["l_n"], row["r_n"]) for row in out.collect()) == Counter(map(tuple, run.outputs[:, 1:].tolist()))
     total = seen[-1]
     assert len(seen) == 4 and run.n_shed > 0
     assert [total[f"total_{name}"] for name in ("n_shed", "n_expired", "n_late")] == [run.n_shed, run.n_expired, run.n_late]
     assert total["total_recall"] == run.n_output / ps.exact(trace, window="40 seconds").n_output
+
+
+# Two runs: a restart goes on with the shares that were in effect.
+@pytest.mark.parametrize(
+    ("policy", "place", "shards"),
+    (("prob", "archive", 3), later("fifo", "shared", 4), later("learned", "archive", 2), later("rand", "shared", 3)),
+)
+def test_shares_move_on_spark_as_they_do_in_the_simulator(spark, tmp_path, policy, place, shards):
+    table = arrivals(pa.string(), False)
+    options: dict[str, Any] = {"window": "40 seconds", "memory": 30, "policy": policy, "shards": shards}
+    frames = in_files(spark, tmp_path, table, 25 * SECOND)
+    late = [sorted((tmp_path / stream).iterdir(), key=lambda path: path.stat().st_mtime)[9:] for stream in "lr"]
+    for path in (path for one in late for path in one):
+        path.rename(path.with_name(f"_{path.name}"))  # hidden until the restart
+    made = joined(frames, **options, **{place: str(tmp_path / "ours")})
+    _, before = ran(made, tmp_path)
+    for path in (path for one in late for path in one):
+        path.with_name(f"_{path.name}").rename(path)
+    out, after = ran(made, tmp_path)
+    trace = ps.Trace(table, streams=("l", "r"))
+    run = ps.simulate(trace, batch="25 seconds", keep=EVERYTHING, **options)
+    got = Counter((row["l_n"], row["r_n"]) for row in out.collect())
+    assert (len(before), len(after)) == (9, 7)
+    assert got == Counter(map(tuple, run.outputs[:, 1:].tolist()))
+    assert [after[-1][f"total_{name}"] for name in ("n_shed", "n_expired")] == [run.n_shed, run.n_expired]
+    assert max(batch["retained_rows"] for batch in [*before, *after]) <= 30
+    summaries = list((tmp_path / "ours").glob("*/shares/batch-000000015-*.json"))
+    shares = [json.loads(path.read_text(encoding="utf-8"))["share"][0] for path in summaries]
+    assert len(shares) == shards and len(set(shares)) > 1 and sum(shares) <= shards * EQUAL
+    if place == "archive":
+        owed = ps.settle(str(tmp_path / "ours"), checkpoint=str(tmp_path / "checkpoint"), spark=spark)
+        whole = ps.exact(trace, window="40 seconds", keep=EVERYTHING)
+        assert got + Counter((row["l_n"], row["r_n"]) for row in owed.collect()) == Counter(map(tuple, whole.outputs[:, 1:].tolist()))
+
+
+def test_whether_shares_move_is_told_beforehand_and_bad_folders_are_refused(spark, tmp_path):
+    frames = in_files(spark, tmp_path, arrivals(pa.string(), False), 200 * SECOND)
+
+    def shares(streaming: bool = True, **options: Any) -> str:
+        chosen = frames if streaming else {name: spark.read.parquet(str(tmp_path / name)) for name in frames}
+        streams = {name: ps.stream(frame, time="time", window="40 seconds") for name, frame in chosen.items()}
+        told = ps.explain(streams, on="key", memory=30, **{"shards": 2} | options)
+        return next(line for line in told.splitlines() if line.startswith("shares"))
+
+    archive, other = str(tmp_path / "archive"), str(tmp_path / "other")
+    assert "by summaries in " + archive in shares(archive=archive) and other in shares(archive=archive, shared=other)
+    assert "neither an archive nor a folder" in shares() and "equal, whatever" in shares(archive=archive, shared=False)
+    assert "one shard has all" in shares(shards=1, shared=other) and "batch query" in shares(streaming=False, archive=archive)
+    for options, said in (
+        ({"shared": True}, "shared must be a folder or URL .* got True"),
+        ({"shared": "a*b"}, "shared must be a folder or URL"),
+        ({"shared": other, "streaming": False}, "shared must be left out of a batch query"),
+        ({"shared": str(tmp_path / "l")}, "shared"),
+    ):
+        with pytest.raises(ps.PenstockError, match=said):
+            shares(**options)
 
 
 def taxis() -> pa.Table:

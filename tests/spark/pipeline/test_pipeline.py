@@ -20,7 +20,7 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
-from penstock.generator.generate import Generator
+from penstock.generator.zipf import Generator
 from penstock.pipeline.recipe import check_recipe
 
 pyspark = pytest.importorskip("pyspark")
@@ -201,7 +201,7 @@ def test_the_demo_compares_and_draws(spark, tmp_path, capsys):
     assert run(["demo", "--out", str(out), *SHORT, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     ways = {way["name"].split(",")[0]: way for way in found["runs"]}
-    exact_run, best, this, fifo = (ways[name] for name in ("exact", "the optimum", "prob", "fifo"))
+    exact_run, best, this, fifo = (ways[name] for name in ("exact", "the optimum", "learned", "fifo"))
     assert list(ways)[:2] == ["exact", "the optimum"] and best["n_output"] >= max(this["n_output"], fifo["n_output"])
     assert found["batches"] == 3 and found["n_input"] == 480
     assert exact_run["recall"] == 1 and exact_run["n_output"] > this["n_output"] > 0 and this["most_held"] <= 60 and fifo["most_held"] <= 60

@@ -15,7 +15,8 @@ from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT
 from penstock.ledger.places import mixed
-from penstock.shard.shard_plan import NAME
+from penstock.ledger.store import folder_of
+from penstock.shard.shard_plan import NAME, NO_NAMES
 from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
@@ -78,6 +79,8 @@ def name_of(name: Any) -> str:
     """A name that metrics, folders and files can have."""
     if not isinstance(name, str) or not re.fullmatch(NAME, name):
         raise PenstockError(f"name must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    if name in NO_NAMES:
+        raise PenstockError(f"name must be more than dots, which are folders, got {name!r}")
     return name
 
 
@@ -116,9 +119,21 @@ def _parallelism(spark: SparkSession) -> int:
         return 4  # Spark Connect does not say
 
 
-def check_archive(archive: str | None, streams: dict[str, Stream]) -> None:
+def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int) -> str | None:
+    """The folder through which shards tell each other what tuples are worth; None: they do not, and shares stay equal."""
+    streaming = next(iter(streams.values())).frame.isStreaming
+    if shared is False or (shared is None and not (streaming and shards > 1)):
+        return None
+    place = archive if shared is None else folder_of(shared, "shared")
+    if shared is not None and not streaming:
+        raise PenstockError(f"shared must be left out of a batch query, whose shards cannot wait for each other, got {shared!r}")
+    check_archive(None if shared is None else place, streams, "shared")
+    return place if shards > 1 else None
+
+
+def check_archive(archive: str | None, streams: dict[str, Stream], argument: str = "archive") -> None:
     """Refuse an archive in a folder that a stream reads, or around it: pages of the ledger would be read as rows."""
     if archive is not None:
         for name, side in streams.items():
-            for told in mixed({"archive": archive}, {f"what stream {name} reads": folders_of(side.frame)}):
+            for told in mixed({argument: archive}, {f"what stream {name} reads": folders_of(side.frame)}):
                 raise PenstockError(told)

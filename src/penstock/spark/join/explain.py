@@ -46,8 +46,10 @@ def explain(
     lines = [
         f"join of {', '.join(made.plan.streams)} where {_predicate(made)}",
         f"windows    {', '.join(f'{name} {_window(side.window)}' for name, side in streams.items())}",
+        *_promises(made),
         f"routing    {_routing(made)}",
         f"memory     {_memory(made)}",
+        f"shares     {_shares(made)}",
         f"engine     {_engine(made)}",
         f"policy     {_policy(made)}",
         f"statistics {_statistics(made)}",
@@ -63,6 +65,13 @@ def explain(
     if made.plan.archive is not None:
         lines.append(f"ledger     every copy of a row is written to {made.plan.archive}")
     return "\n".join([*lines, *_order(streams, made, rates or {}, distinct or {})])
+
+
+def _promises(made: PlannedJoin) -> list[str]:
+    """After how many joined rows tuples leave, where streams promise it."""
+    problem = made.shard.problem
+    promised = [f"{name} after {most:,}" for name, most in zip(problem.streams, problem.matches, strict=False) if most is not None]
+    return [f"matches    a row leaves with its last joined row: {', '.join(promised)}"] if promised else []
 
 
 def _predicate(made: PlannedJoin) -> str:
@@ -101,6 +110,16 @@ def _memory(made: PlannedJoin) -> str:
     own = " + ".join(f"{int(cap):,}" for cap in budget.caps[0])
     copies = ", copies counted" if made.route.replicates else ""
     return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies})"
+
+
+def _shares(made: PlannedJoin) -> str:
+    if made.route.shards == 1:
+        return "one shard has all"
+    if made.plan.shared is not None:
+        return f"equal at first; they move after each batch to where tuples are worth more, by summaries in {made.plan.shared}"
+    if not made.frames[0].isStreaming:
+        return "equal: shards of a batch query cannot wait for each other"
+    return "equal, whatever tuples are worth: there is neither an archive nor a folder to share (shared=), or it was said so"
 
 
 def _overhead(made: PlannedJoin) -> str:

@@ -66,6 +66,7 @@ def join(
     condition: str | None = None,
     shards: int | None = None,
     archive: str | None = None,
+    shared: str | bool | None = None,
     min_recall: float | tuple[float, str] | None = None,
     max_output_per_batch: int | None = None,
     ghosts: int = GHOSTS,
@@ -86,10 +87,13 @@ def join(
       streams without any link to the others are refused unless `cross`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
       `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
-    * `policy`: a name from `penstock policies`, or an object; by default "prob", with importance "dimpprob".
+    * `policy`: a name from `penstock policies`, or an object. By default "auto": "learned" where keys are equal, else "prob" or, with
+      importance, "dimpprob"; a checkpoint keeps the policy that it has.
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
     * `shards`: into how many parts the keys are divided; by default as many as Spark has cores.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make the lost outputs later.
+    * `shared`: a folder (or URL) in which shards tell each other after each batch what their tuples are worth, so that memory moves to
+      where it is worth most; by default that of the archive. Without either, or with False, all shards have equal shares.
     * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
     * `max_output_per_batch`: 1_000_000 fails a batch in which all shards together make more outputs (before `condition`), and nothing of it
       is committed. Outputs are handed on as they are made, so that a key that very many rows share costs time but no memory.
@@ -117,7 +121,7 @@ def _assembled(made: PlannedJoin) -> DataFrame:
     use_this_package(made.spark)
     if streaming:
         _set_up(made.spark)
-        warn(made.spark, plan.name, least if made.action == "warn" else None, plan.archive)
+        warn(made.spark, plan.name, least if made.action == "warn" else None, plan.archive, plan.options["lateness"])
         match_partitions(made.spark, plan.name, len(plan.shards))
         if not is_remote():
             follower_of(made.spark, Awaited)
@@ -130,7 +134,7 @@ def _assembled(made: PlannedJoin) -> DataFrame:
         results = results.repartition(1).mapInArrow(_called(f"{plan.name}: guard", guard(len(plan.streams), recall, most)), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
-    observed = results.observe(plan.name, *metrics(plan.streams, least, **constants(plan)))
+    observed = results.observe(plan.name, *metrics(plan.streams, least, auto=plan.auto, **constants(plan)))
     return observed.mapInArrow(_called(f"{plan.name}: unpack", unpacker(arrow_schema(schema))), schema)
 
 

@@ -22,7 +22,7 @@ from penstock.core.window import COUNTING, Window
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
-from penstock.policies.table import default_policy
+from penstock.policies.table import AUTO, best_policy
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
@@ -36,6 +36,7 @@ from penstock.spark.join.arguments import (
     least_recall,
     limit_of,
     name_of,
+    shared_folder,
     usual_shards,
     whole_number,
     yes_or_no,
@@ -84,6 +85,7 @@ def plan_join(
     condition: str | None,
     shards: int | None,
     archive: str | None,
+    shared: str | bool | None,
     min_recall: float | tuple[float, str] | None,
     max_output_per_batch: int | None,
     ghosts: int,
@@ -129,9 +131,10 @@ def plan_join(
         options={
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
+            "matches": {n: s.matches for n, s in streams.items()} if any(s.matches for s in sides) else None,
             "memory": part_of(budget, names, route.shards),
             "allocation": allocation,
-            "policy": default_policy(weighed=weighed) if policy is None else policy,
+            "policy": AUTO if policy is None else policy,
             "stats": choose("stats", stats, RUNNING),
             "objective": objective,
         }
@@ -147,6 +150,7 @@ def plan_join(
         condition=condition,
         judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
         archive=place,
+        shared=shared_folder(shared, place, dict(streams), shards=route.shards),
         run=f"batch-{uuid.uuid4()}",
         sent=() if compared.by_key else tuple(tuple(own) for own in sent),
         columns=() if compared.by_key else compared.columns,
@@ -163,6 +167,8 @@ def plan_join(
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
+    if plan.options["policy"] == AUTO:
+        plan = replace(plan, options=plan.options | {"policy": best_policy(shard.problem)}, auto=True)
     if sides[0].frame.isStreaming:
         shard.engine.check_keepable()
     if archive is not None:

@@ -19,6 +19,8 @@ from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
 from penstock.shard.output_limit import Quota
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shares.exchange import Exchange
+from penstock.shard.shares.moves import period
 from penstock.shard.state_rows import CELL_KEY, CELL_VALUE, HEAD, ShardState
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection
@@ -59,9 +61,15 @@ class JoinProcessor(StatefulProcessor):
         tables, told, nulls = _gather(_packed(rows), len(self.plan.streams))
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
+        exchange = self._exchange(query, batch)
+        share = exchange.share(batch, number, tuple(shard.holding.share.tolist())) if exchange is not None else None
+        if share is not None:
+            shard.hold(share)
         tables, clocks = shard.sift(tables, told)
         result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
         self._record(query, run, batch, number, shard, result, begins=state.head is None)
+        if exchange is not None:
+            exchange.tell(shard.summary(batch))
         state.save(shard, result, clocks, nearby)
         yield _counts(self.plan, result.counts | {"n_null": nulls, "total_n_null": shard.n_null})
         spare_from_collection("play")
@@ -111,6 +119,13 @@ class JoinProcessor(StatefulProcessor):
             continues=not begins and not after, last=last, aside=result.aside,
         )  # fmt: skip
         shard.attempts = [made]
+
+    def _exchange(self, query: str, batch: int) -> Exchange | None:
+        """Where shards hear of each other in this batch; None: they do not."""
+        if self.plan.shared is None or batch % period(len(self.plan.shards)):
+            return None
+        argument = "archive" if self.plan.shared == self.plan.archive else "shared"
+        return Exchange(self.plan.shared, self.plan.name, query, len(self.plan.shards), argument)
 
     def _quota(self, number: int, batch: int | None) -> Quota:
         return Quota(self.plan.max_output, batch, f"shard {number} alone has")

@@ -15,7 +15,7 @@ from penstock.core.errors import PenstockError
 from penstock.shard.cells import SHARD
 from penstock.shard.row_order import ORDER
 from penstock.shard.shard import IMPORTANCE, TIME
-from penstock.shard.stream_window import NOT_GIVEN, check_lateness, window_of
+from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_matches, window_of
 from penstock.spark.session.first_line import first_line
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
@@ -42,6 +42,7 @@ class Stream:
     lateness: int
     order: str | None
     columns: tuple[str, ...] | None
+    matches: int | None = None
 
 
 def stream(
@@ -55,6 +56,7 @@ def stream(
     lateness: str = "0 seconds",
     order: str | None = None,
     columns: Sequence[str] | None = None,
+    matches: int | None = None,
 ) -> Stream:
     """A DataFrame as one side of a join.
 
@@ -66,6 +68,8 @@ def stream(
     * `lateness`: how far rows of this stream may be out of order.
     * `order`: a column that orders rows of equal time; without one, a hash of all kept columns does.
     * `columns`: the columns to keep; all of them by default.
+    * `matches`: a promise that a row finds at most so many partners (of more than two streams: takes part in so many joined rows).
+      It leaves memory after the last of them. What a broken promise misses is in `lost`, and `ps.settle` makes it.
     """
     if not isinstance(df, DataFrame):
         raise PenstockError(f"df must be a Spark DataFrame, got {df!r}")
@@ -92,7 +96,8 @@ def stream(
             )
     length, late = window_of(window, rows_per_key), microseconds(lateness, "lateness")
     check_lateness(length, late)
-    return Stream(df, time, length, own, importance, late, order, kept)
+    check_matches(matches)
+    return Stream(df, time, length, own, importance, late, order, kept, matches)
 
 
 def names_in(argument: str, value: Any) -> tuple[str, ...]:

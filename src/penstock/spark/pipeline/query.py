@@ -40,14 +40,14 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             frame = frame.where(said["where"]) if said["where"] else frame
         with _about(recipe, f"streams.{name}.select"):
             frame = frame.selectExpr(*said["select"]) if said["select"] else frame
-        kept = ("key", "importance", "order", "columns", "rows_per_key")
+        kept = ("key", "importance", "order", "columns", "rows_per_key", "matches")
         options = {option: said[option] for option in kept if said[option] is not None}
         lengths = {option: _length(said[option]) for option in ("window", "lateness") if said[option] is not None}
         with _about(recipe, f"streams.{name}", joint="."):
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
         options = {option: value for option, value in recipe.join.items() if value is not None}
-        return join(sides, **options | ({"archive": _place(options["archive"])} if "archive" in options else {}))
+        return join(sides, **options | {name: _place(options[name]) for name in ("archive", "shared") if options.get(name)})
 
 
 def start(recipe: Recipe, joined: DataFrame) -> StreamingQuery:

@@ -9,7 +9,6 @@ own budgets; and clocks of decayed counts are brought to one, which rounds them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,7 +33,7 @@ from penstock.shard.payload import Block, Payload
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState, plan_of, whole
+from penstock.shard.state_rows import ShardState, made_with, plan_of, whole
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
 from penstock.spark.reshard.rewrite import StateRows, rewrite_state
@@ -48,17 +47,18 @@ def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
 
 
 def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
-    made_with = json.loads(rows["head"][0][2][1])["fixed"]
-    if made_with.get("compared") is not None:
+    facts = made_with(rows["head"][0][2])
+    fixed = facts["fixed"]
+    if fixed.get("compared") is not None:
         raise PenstockError(
-            f"the state of a join by {made_with['predicate']!r} cannot be divided anew, only that of keys named by on=: its rows may be in "
+            f"the state of a join by {fixed['predicate']!r} cannot be divided anew, only that of keys named by on=: its rows may be in "
             "shards by cell, or be copies in a matrix; use a new checkpoint"
         )
-    if not _divisible(made_with, plan_of(json.loads(rows["head"][0][2][1]))):  # before any of the state is read
+    if not _divisible(fixed, plan_of(facts)):  # before any of the state is read
         raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
     old = opened(rows)
     plan = old[0].plan
-    if any(str(window).startswith("rows:") for window in made_with["window"].values()):
+    if any(str(window).startswith("rows:") for window in fixed["window"].values()):
         raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):
         raise PenstockError(f"shards must differ from what the query has, got {count}")
@@ -72,9 +72,9 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     return found
 
 
-def _divisible(made_with: dict[str, Any], plan: ShardPlan) -> bool:
+def _divisible(fixed: dict[str, Any], plan: ShardPlan) -> bool:
     """Whether a state is that of the compiled engine, which alone can be divided."""
-    own = made_with["policy"] not in POLICIES or made_with.get("objective") not in (None, *OBJECTIVES)
+    own = fixed["policy"] not in POLICIES or fixed.get("objective") not in (None, *OBJECTIVES)
     return not own and Shard(plan).engine.is_compiled
 
 
@@ -92,7 +92,7 @@ def opened(rows: StateRows) -> list[Shard]:
     cells: dict[int, dict[Any, Any]] = {key: {} for key in heads}
     for key, at, value in rows["cells"]:
         cells[int(key[0])][at] = value
-    plan = plan_of(json.loads(next(iter(heads.values()))[1]))
+    plan = plan_of(made_with(next(iter(heads.values()))))
     return [
         ShardState(plan, number, lambda head=heads[key]: head, lambda _: None, _Cells(cells[key])).open(None)  # type: ignore[misc]
         for number, key in enumerate(plan.shards)
