@@ -145,7 +145,7 @@ def test_the_picture_of_the_demo_shows_recall_memory_and_batches(tmp_path):
     assert len(chart.to_dict()["vconcat"]) == 3
     figures.save(chart, Path(tmp_path) / "demo.svg")
     text = (tmp_path / "demo.svg").read_text()
-    assert all(words in text for words in ("of the memory, prob keeps", "fifo, same memory", "budget: 60", "time (UTC)", "arrived"))
+    assert all(words in text for words in ("of the memory, learned keeps", "fifo, same memory", "budget: 60", "time (UTC)", "arrived"))
 
 
 def test_recall_over_time_counts_every_output_once():

@@ -18,9 +18,14 @@ from penstock.core.trace import Trace
 from penstock.generator.generate import generate
 from penstock.simulator.simulate import exact, simulate
 
-VARIANTS = {"ep-newest": ("ep", {"ep-drops": "newest"})}
-"""Policies with switches: what they are called here."""
-POLICIES = ("ep", *VARIANTS, "frequency", "output", "kwon-random", "prob", "fifo")
+VARIANTS = {
+    "ep": ("ep", {"ep-finishes": "last"}),
+    "ep-all": ("ep", {}),
+    "ep-newest": ("ep", {"ep-drops": "newest"}),
+    "output": ("output", {"output-counts": "ever"}),
+}
+"""Policies with switches: what they are called here. `ep` and `output` are the paper's."""
+POLICIES = ("ep", "ep-all", "ep-newest", "frequency", "output", "kwon-random", "prob", "fifo")
 STREAMS = ("R", "S", "T", "U")
 SKEWS = (0.0, 1.0, 2.0)
 DELAYS = (0.05, 0.2, 0.5)

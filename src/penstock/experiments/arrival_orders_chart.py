@@ -11,7 +11,7 @@ from penstock.core.errors import PenstockError
 from penstock.experiments.arrival_orders import POLICIES, OrdersPoint
 from penstock.experiments.figures import GREY, POLICY_COLOURS, styled
 
-_COLOURS = {name: POLICY_COLOURS.get(name, "#F4A582") for name in POLICIES}
+_COLOURS = {name: (POLICY_COLOURS | {"ep-all": "#D6604D", "ep-newest": "#F4A582"})[name] for name in POLICIES}
 
 
 def recall_by_setting(points: Sequence[OrdersPoint], *, width: int = 250) -> alt.TopLevelMixin:

@@ -15,9 +15,9 @@ import pyarrow.dataset
 from penstock.core.trace import Ints, Trace
 from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun
-from penstock.generator.generate import with_times
-from penstock.pipeline.recipe import Recipe, has_importance
-from penstock.policies.table import default_policy
+from penstock.generator.zipf import with_times
+from penstock.pipeline.recipe import Recipe
+from penstock.policies.table import AUTO
 from penstock.simulator.simulate import exact, simulate
 
 SAMPLE = Path(__file__).with_name("demo.toml")
@@ -93,7 +93,7 @@ def compare(recipe: Recipe, run: Contestant | None, batches: Sequence[MicroBatch
     stretch = source["tick"] * (source["ticks_per_batch"] or max(1, source["ticks"] // 20))
     whole = _played(exact(trace, window=_windows(recipe), keep=Keep(outputs=True, series=True)), "exact")
     if run is None:
-        run = simulated(trace, recipe, _policy(recipe), "simulated")
+        run = simulated(trace, recipe, recipe.join["policy"] or AUTO, "simulated")
         run = replace(run, name=f"{run.policy}, simulated")
     rivals = [play(trace, recipe) for play in RIVALS.values()]
     period, length, _ = recipe.generator(SOURCE).burst
@@ -111,7 +111,7 @@ def simulated(trace: Trace, recipe: Recipe, policy: str, name: str) -> Contestan
 
 def on_spark(recipe: Recipe, events: Sequence[Mapping[str, Any]]) -> tuple[Contestant, list[MicroBatch]]:
     """What a run on Spark left behind: its joined rows in Parquet, and the events of its batches."""
-    policy = _policy(recipe)
+    policy = str(events[-1]["policy"])
     source = recipe.sources[SOURCE]
     ends = [source["start"] + _tick(event) * source["tick"] for event in events]
     begins = [source["start"], *ends][: len(ends)]
@@ -136,10 +136,6 @@ def _played(run: JoinRun, name: str) -> Contestant:
     assert run.outputs is not None and run.series is not None
     held = np.column_stack([run.series[:, 0], run.series[:, 1:].sum(axis=1)])
     return Contestant(name, run.policy, run.n_output, run.n_shed, run.peak_memory, run.outputs[:, 0], held)
-
-
-def _policy(recipe: Recipe) -> str:
-    return str(recipe.join["policy"] or default_policy(weighed=has_importance(recipe)))
 
 
 def _windows(recipe: Recipe) -> dict[str, Any]:

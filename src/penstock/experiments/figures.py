@@ -24,6 +24,7 @@ POLICY_COLOURS = {
     "fifo": "#666666", "rand": "#B5B5B5", "prob": "#0072B2", "life": "#56B4E9", "elife": "#D55E00",
     "simp": "#E69F00", "simpprob": "#CC79A7", "dimpprob": "#009E73", "dgl": "#7A4FBF", "additive": "#9C6B30",
     "ep": "#B2182B", "frequency": "#1B7837", "output": "#E08BC4", "kwon-random": "#CFCFCF", "opt": "#111111",
+    "learned": "#E6007E",
 }  # fmt: skip
 INK, PALE, GREY = "#333333", "#E6E6E6", "#666666"
 _CLOCK = {"milliseconds": ".%L s", "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "date": "%d %b", "month": "%b %Y"}

@@ -21,6 +21,7 @@ from penstock.engine.compiled.tree import BLOCK, shape
 _PLACE = 4  # of the hash table
 _VECTOR = 8  # in a class: `bits`
 _STATISTIC = 8  # in a class: `price`
+_MARK = np.dtype(ARRAYS["marks"]).itemsize  # of a tuple: who finished it
 _ENTRY = sum(np.dtype(ARRAYS[name]).itemsize for name in ("holders", "keys"))  # of a tournament: 12
 
 
@@ -39,19 +40,24 @@ def our_bytes(policy: str, *, streams: int, slots: int, classes: int, pools: int
     """The same for arrays with room for so many tuples of so many classes, all streams together.
 
     >>> our_bytes("ep", streams=4, slots=2000, classes=2000)
-    57676
+    73676
     """
     places = 1 << max(4, (classes * 3 // 2).bit_length())
     vectors = _PLACE * places + _VECTOR * classes
     if policy == "ep":
         bands = streams * 2 ** (streams - 1)
-        return vectors + BAND.itemsize * bands + STEP.itemsize * slots + (_ENTRY if streams <= FEW_STREAMS else _tournament(bands, pools))
+        return (
+            vectors
+            + BAND.itemsize * bands
+            + (STEP.itemsize + _MARK) * slots
+            + (_ENTRY if streams <= FEW_STREAMS else _tournament(bands, pools))
+        )
     return vectors + _STATISTIC * classes + _tournament(classes, pools)
 
 
 def measured_bytes(policy: str, arrays: dict[str, Any]) -> int:
     """What the arrays of a compiled engine hold of it."""
-    own = ("table", "holders", "keys", *(("bands", "ladder") if policy == "ep" else ()))
+    own = ("table", "holders", "keys", *(("bands", "ladder", "marks") if policy == "ep" else ()))
     fields = _VECTOR + (0 if policy == "ep" else _STATISTIC)
     return sum(arrays[name].nbytes for name in own) + fields * len(arrays["groups"])
 
