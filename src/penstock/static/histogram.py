@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
-from penstock.static.keep_plan import Allowance, KeepPlan, budget_of, make_plan
+from penstock.static.keep_plan import Allowance, Amounts, KeepPlan, budget_of, make_plan
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Truncation:
 
 
 def truncate_histograms(
-    relations: Any, *, keep: Any = None, drop: Any = None, method: str = "auto", say: Callable[[str], None] | None = None
+    relations: Any, *, keep: Amounts = None, drop: Amounts = None, method: str = "auto", say: Callable[[str], None] | None = None
 ) -> Truncation:
     """Truncate relations that are given as histograms: mappings from key to count, or arrays of counts over the same keys.
 

@@ -29,6 +29,9 @@ METHODS: dict[str, str] = {
 }
 """The methods, and what they do."""
 
+Amounts = int | Sequence[int] | Ints | Mapping[str, int] | None
+"""Of tuples: in all, or for each relation, in a sequence or by name."""
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -63,7 +66,7 @@ class KeepPlan:
         return self.n_exact - self.n_output
 
 
-def budget_of(names: Sequence[str], sizes: Sequence[int], keep: Any, drop: Any) -> Allowance:
+def budget_of(names: Sequence[str], sizes: Sequence[int], keep: Amounts, drop: Amounts) -> Allowance:
     """What `keep` or `drop` asks for, within what there is.
 
     >>> budget_of(["A", "B"], [6, 4], None, 3).total
@@ -84,7 +87,7 @@ def budget_of(names: Sequence[str], sizes: Sequence[int], keep: Any, drop: Any) 
     return Allowance(None, tuple(min(k, size) if argument == "keep" else max(size - k, 0) for k, size in pairs), note)
 
 
-def asked_for(names: Sequence[str], keep: Any, drop: Any) -> tuple[str, int | list[int]]:
+def asked_for(names: Sequence[str], keep: Amounts, drop: Amounts) -> tuple[str, int | list[int]]:
     """Which of `keep` and `drop` is given, and its number, or one for each relation."""
     if (keep is None) == (drop is None):
         raise PenstockError(f"truncate takes keep= or drop=, got {'neither' if keep is None else 'both'}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.spark.bench.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
 from penstock.spark.session.java import Java
@@ -165,7 +166,7 @@ def _settings(spark: SparkSession, job: Job, contender: Contender) -> Iterator[N
                 spark.conf.set(name, old)
 
 
-def _watch(query: Any, total: int, tell: Callable[[int], object], before: int = 0) -> list[dict[str, Any]]:
+def _watch(query: StreamingQuery, total: int, tell: Callable[[int], object], before: int = 0) -> list[dict[str, Any]]:
     """The progress of a query's batches that had rows, once there are so many; `before` counts those before it was restarted."""
     told = -1
     while True:
@@ -178,10 +179,10 @@ def _watch(query: Any, total: int, tell: Callable[[int], object], before: int = 
         elif done > told:
             told = done
             tell(done)
-        query.awaitTermination(_PATIENCE)  # raises what the query has died of
+        query.awaitTermination(_PATIENCE)  # type: ignore[arg-type]  # raises what the query has died of
 
 
-def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: int) -> Counter[tuple[Any, ...]]:
+def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: int) -> Counter[tuple[object, ...]]:
     """The joined rows of so many batches, as a bag."""
     table = f"penstock_bench_{os.getpid()}"
     last = f"{batches * (job.rows // job.streams):09d}"
@@ -197,7 +198,7 @@ def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: in
 
 
 @contextmanager
-def _running(writer: Any) -> Iterator[tuple[Any, Path]]:
+def _running(writer: DataStreamWriter) -> Iterator[tuple[StreamingQuery, Path]]:
     """A query that has begun, and its checkpoint; both are gone at the end."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         running = writer.option("checkpointLocation", folder).start()

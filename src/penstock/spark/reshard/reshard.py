@@ -9,10 +9,9 @@ own budgets; and clocks of decayed counts are brought to one, which rounds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +36,15 @@ from penstock.shard.state_rows import ShardState, made_with, plan_of, whole
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
 from penstock.spark.reshard.rewrite import StateRows, rewrite_state
+
+Places = Callable[[Sequence[pa.Array]], Ints]
+"""The new shard of each key, by the columns of the keys."""
+
+Renumber = Callable[[int, Ints], Ints]
+"""The numbers of an old shard's keys in the book of all."""
+
+Mine = Callable[[int, int, Ints], Bools]
+"""Which keys of an old shard belong to a new one: `mine(new, old, keys)`."""
 
 
 def reshard(spark: SparkSession, checkpoint: str, shards: int) -> str:
@@ -72,7 +80,7 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     return found
 
 
-def _divisible(fixed: dict[str, Any], plan: ShardPlan) -> bool:
+def _divisible(fixed: Mapping[str, object], plan: ShardPlan) -> bool:
     """Whether a state is that of the compiled engine, which alone can be divided."""
     own = fixed["policy"] not in POLICIES or fixed.get("objective") not in (None, *OBJECTIVES)
     return not own and Shard(plan).engine.is_compiled
@@ -89,7 +97,7 @@ def _planned(plan: ShardPlan, ids: Ints) -> ShardPlan:
 def opened(rows: StateRows) -> list[Shard]:
     """The shards in a state, by number."""
     heads = {int(key[0]): head for key, _, head in rows["head"]}
-    cells: dict[int, dict[Any, Any]] = {key: {} for key in heads}
+    cells: dict[int, dict[object, object]] = {key: {} for key in heads}
     for key, at, value in rows["cells"]:
         cells[int(key[0])][at] = value
     plan = plan_of(made_with(next(iter(heads.values()))))
@@ -100,16 +108,16 @@ def opened(rows: StateRows) -> list[Shard]:
     ]
 
 
-class _Cells(dict[Any, Any]):
+class _Cells(dict[object, object]):
     """A map state, to read."""
 
-    def iterator(self) -> Iterator[tuple[Any, Any]]:
+    def iterator(self) -> Iterator[tuple[object, object]]:
         return iter(self.items())
 
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+    def updateValue(self, key: object, value: object) -> None:  # noqa: N802
         raise NotImplementedError
 
-    def removeKey(self, key: Any) -> None:  # noqa: N802
+    def removeKey(self, key: object) -> None:  # noqa: N802
         raise NotImplementedError
 
 
@@ -123,7 +131,7 @@ def _places(spark: SparkSession, columns: Sequence[pa.Array], count: int) -> Int
     return np.asarray(found["at"]).astype(np.int64)
 
 
-def divided(old: Sequence[Shard], plan: ShardPlan, places: Any) -> list[Shard]:
+def divided(old: Sequence[Shard], plan: ShardPlan, places: Places) -> list[Shard]:
     """The tuples of the old shards in new ones; `places(key columns)` says which key goes where."""
     types = [field.type for field in plan.schema][: plan.keys]
     books = [shard.book for shard in old]
@@ -170,7 +178,7 @@ def divided(old: Sequence[Shard], plan: ShardPlan, places: Any) -> list[Shard]:
     return out
 
 
-def _one_book(books: Sequence[KeyBook]) -> tuple[KeyBook, Any]:
+def _one_book(books: Sequence[KeyBook]) -> tuple[KeyBook, Renumber]:
     """All names in one book, and how the numbers of each old one read in it."""
     book, maps = KeyBook(lasting=books[0].lasting), []
     for one in books:
@@ -196,7 +204,7 @@ def _copy(book: KeyBook) -> KeyBook:
     return new
 
 
-def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) -> None:
+def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Renumber) -> None:
     new.q = min(one.q for one in old)
     new.heavy = np.unique(np.concatenate([renumber(of, one.heavy) for of, one in enumerate(old)]))
     new.blind_until = max(one.blind_until for one in old)
@@ -212,7 +220,7 @@ def _divide_meter(old: Sequence[Meter], new: Meter, number: int, renumber: Any) 
             new.total.add(one.total)
 
 
-def _divide_past(old: Sequence[Meter], new: Meter, number: int, mine: Any, renumber: Any) -> None:
+def _divide_past(old: Sequence[Meter], new: Meter, number: int, mine: Mine, renumber: Renumber) -> None:
     """Rows that came in different shards at the same time follow each other by their numbers, which says enough: all have been played."""
     pasts = [one.past for one in old]
     for of, past in enumerate(pasts):

@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T  # noqa: N812
@@ -43,7 +43,7 @@ def using(plan: str) -> Iterator[None]:
         raise PenstockError(f"{told} its parts do not fit ({type(error).__name__}: {error})") from None
 
 
-def objective_of(plan: LedgerPlan, given: Any, *, trust: bool, counting: bool = False) -> Objective | None:
+def objective_of(plan: LedgerPlan, given: object, *, trust: bool, counting: bool = False) -> Objective | None:
     """The objective of a join: by its name, or the function that is given again. None where a value is not needed, when `counting`.
 
     >>> plan = LedgerPlan("penstock", ("l", "r"), 1, (("k",), ()), (10, 10), "max", None, '{"type": "struct", "fields": []}', True)
@@ -99,7 +99,7 @@ def plain(kind: Kind) -> Kind:
     return cast(Kind, found)
 
 
-def _has_own_types(found: Any) -> bool:
+def _has_own_types(found: object) -> bool:
     """Whether a schema in JSON has a user-defined type anywhere.
 
     >>> _has_own_types({"type": "array", "elementType": {"type": "udt", "pyClass": "a.B"}})

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +21,17 @@ from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.spark.join.stream import check_columns, comparable, quoted
 from penstock.static.histogram import Truncation, summed
-from penstock.static.keep_plan import asked_for, budget_of, check_method, kind_of, make_plan
+from penstock.static.keep_plan import Amounts, asked_for, budget_of, check_method, kind_of, make_plan
+
+KeyColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+"""The key columns of all relations, or of each by its name."""
 
 KEY = "_penstock_key"
 _KEEP, _RANK = "_penstock_keep", "_penstock_rank"
 
 
 def truncate_frames(
-    frames: Mapping[str, DataFrame], *, on: Any, keep: Any, drop: Any, method: str, say: Callable[[str], None] | None = None
+    frames: Mapping[str, DataFrame], *, on: KeyColumns, keep: Amounts, drop: Amounts, method: str, say: Callable[[str], None] | None = None
 ) -> Truncation:
     """`ps.truncate` for DataFrames that stand still."""
     keys = keys_of(frames, on)
@@ -49,12 +51,12 @@ def truncate_frames(
     return summed(kept, plan, table, budget)
 
 
-def keys_of(frames: Mapping[str, DataFrame], on: Any) -> dict[str, list[str]]:
+def keys_of(frames: Mapping[str, DataFrame], on: KeyColumns) -> dict[str, list[str]]:
     """The key columns of each relation, which must have the same types in all."""
     if isinstance(on, Mapping):
         if set(on) != set(frames):
             raise PenstockError(f"on must name the key columns of each of {', '.join(frames)}, got {', '.join(map(str, on)) or 'none'}")
-        wanted = dict(on)
+        wanted: dict[str, str | Sequence[str] | None] = dict(on)
     else:
         wanted = dict.fromkeys(frames, on)
     keys = {name: [own] if isinstance(own, str) else list(own or ()) for name, own in wanted.items()}

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError
-from penstock.static.histogram import named_relations, truncate_histograms
+from penstock.static.histogram import Truncation, named_relations, truncate_histograms
+from penstock.static.keep_plan import Amounts
+
+if TYPE_CHECKING:
+    from penstock.spark.static.frames import KeyColumns
+    from penstock.spark.static.windowed import WindowedTruncation
 
 
 def truncate(
     relations: Any,
     *,
-    on: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
-    keep: Any = None,
-    drop: Any = None,
+    on: KeyColumns = None,
+    keep: Amounts = None,
+    drop: Amounts = None,
     method: str = "auto",
     time: str | Mapping[str, str] | None = None,
     window: str | None = None,
     lateness: str = "0 seconds",
     say: Callable[[str], None] | None = None,
-) -> Any:
+) -> Truncation | WindowedTruncation:
     """The tuples of an equi-join to keep, when not all of them can be, so that the most outputs remain.
 
     * `relations`: two or more, by name or in a sequence (then they are A, B, ...): DataFrames; or histograms, mappings from key to count

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -23,8 +22,8 @@ from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError
 from penstock.spark.join.stream import check_columns, quoted
 from penstock.spark.session.session import use_this_python
-from penstock.spark.static.frames import KEY, is_ordered, key_columns, keys_of
-from penstock.static.keep_plan import asked_for, budget_of, check_method, kind_of, make_plan
+from penstock.spark.static.frames import KEY, KeyColumns, is_ordered, key_columns, keys_of
+from penstock.static.keep_plan import Amounts, asked_for, budget_of, check_method, kind_of, make_plan
 
 _WINDOW, _PLACE, _HASH, _ROW, _ROWS, _NULL = (f"_penstock_{name}" for name in ("window", "place", "hash", "row", "rows", "null"))
 _COUNTS = T.MapType(T.StringType(), T.LongType())
@@ -51,9 +50,9 @@ class WindowedTruncation:
 def truncate_windows(
     frames: Mapping[str, DataFrame],
     *,
-    on: Any,
-    keep: Any,
-    drop: Any,
+    on: KeyColumns,
+    keep: Amounts,
+    drop: Amounts,
     method: str,
     time: str | Mapping[str, str],
     window: str,
@@ -130,7 +129,7 @@ def _size(place: int) -> Callable[[Column], Column]:
     return lambda group: F.size(group[f"{_ROWS}{place}"])
 
 
-def _planner(names: Sequence[str], keep: Any, drop: Any, method: str) -> Callable[..., Any]:
+def _planner(names: Sequence[str], keep: Amounts, drop: Amounts, method: str) -> Callable[..., object]:
     """The plan of one window, from its counts by relation and key; the keys with a null are marked."""
 
     def plan(nulls, counts):  # type: ignore[no-untyped-def]  # Spark takes annotations for those of its own kinds of functions

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any
+from typing import TypeVar
 
 from penstock.spark.watch.board import SUMMED, Board, Join, Query
+
+Value = TypeVar("Value")
 
 
 def page_data(board: Board) -> bytes:
@@ -17,12 +19,12 @@ def page_data(board: Board) -> bytes:
     return json.dumps({"now": time.time(), "queries": queries}, allow_nan=False).encode()
 
 
-def _query(query: Query) -> dict[str, Any]:
+def _query(query: Query) -> dict[str, object]:
     names = ("id", "name", "state", "error", "batch", "time")
     return {name: getattr(query, name) for name in names} | {"joins": [_join(name, join) for name, join in query.joins.items()]}
 
 
-def _join(name: str, join: Join) -> dict[str, Any]:
+def _join(name: str, join: Join) -> dict[str, object]:
     columns: dict[str, list[float | None]] = {"time": [point.time for point in join.points]}
     columns["batches"] = [point.batches for point in join.points]
     columns["held"] = [point.held for point in join.points]
@@ -32,5 +34,5 @@ def _join(name: str, join: Join) -> dict[str, Any]:
     return told | {"numbers": numbers, "points": columns}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Value) -> Value | None:
     return None if isinstance(value, float) and not math.isfinite(value) else value

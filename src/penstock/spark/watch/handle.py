@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from threading import Thread
 from types import TracebackType
-from typing import Any
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
@@ -49,7 +48,7 @@ def watch(spark: SparkSession, port: int = 0, *, address: str = _LOOPBACK) -> Wa
 class Watch:
     """A server of what the joins of a session report: its `url` and `port`, and `stop()`."""
 
-    def __init__(self, port: Any = 0, address: str = _LOOPBACK) -> None:
+    def __init__(self, port: object = 0, address: str = _LOOPBACK) -> None:
         self._board = Board()
         self._session: SparkSession | None = None
         self._server = listen(_port(port), address)
@@ -109,7 +108,7 @@ _serving: WeakSet[Watch] = WeakSet()
 """The servers of this program that have not been stopped."""
 
 
-def _port(port: Any) -> int:
+def _port(port: object) -> int:
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
         raise PenstockError(f"port must be a whole number from 0 (any that is free) to 65535, got {port!r}")
     return port

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -20,6 +20,9 @@ from penstock.core.errors import PenstockError
 from penstock.spark.watch.board import Board
 from penstock.spark.watch.data import page_data
 from penstock.spark.watch.exposition import Exposition
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 _ANSWERED = ("GET", "HEAD")
 _NOT_HERE = b"here the Host of a request must be localhost or a loopback address\n"
@@ -40,7 +43,7 @@ class Application:
         self.page = files("penstock.spark.watch").joinpath("page.html").read_bytes()  # the package may be a zip file
         self.policy = _content_policy(self.page.decode())
 
-    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if _is_loopback(environ["SERVER_NAME"]) and not _names_loopback(environ.get("HTTP_HOST")):
             return self._answer(start, "403 Forbidden", "text/plain", _NOT_HERE, head=method == "HEAD")
@@ -60,7 +63,7 @@ class Application:
         return self._answer(start, "404 Not Found", "text/plain", b"there is /, /metrics and /data.json\n", head=head)
 
     def _answer(
-        self, start: Callable[..., Any], status: str, kind: str | None, body: bytes, more: Iterable[Any] = (), *, head: bool = False
+        self, start: StartResponse, status: str, kind: str | None, body: bytes, more: Iterable[tuple[str, str]] = (), *, head: bool = False
     ) -> list[bytes]:
         headers = [
             *more,
@@ -76,7 +79,7 @@ class Application:
         return [b"" if head else body]
 
 
-def listen(port: int, address: Any) -> WSGIServer:
+def listen(port: int, address: object) -> WSGIServer:
     """A server at this place, which does not answer yet."""
     try:
         if not isinstance(address, str) or not address:
@@ -137,7 +140,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A client that hangs up is none of our business."""
 
 
@@ -148,5 +151,5 @@ class _Server6(_Server):
 class _Handler(WSGIRequestHandler):
     timeout = 30  # seconds that a client may take
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, format: str, *arguments: object) -> None:
         """Not into the log of the query."""
