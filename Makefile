@@ -24,6 +24,8 @@ OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
 TRIED ?= $(OLDEST) $(word $(shell echo $$(( $$(date +%s) / 86400 % $(words $(OTHERS)) + 1 ))),$(OTHERS))
 SPARK_TESTS := $(addprefix tests/,whole/test_versions.py spark/join/test_join.py spark/join/test_partitions.py \
 	spark/join/test_spark_restart.py spark/settle/test_spark_settle.py)
+# What is made of kernels: played without compilation too. Spark's workers, files and commands are the same there.
+KERNEL_TESTS := src $(addprefix tests/,core engine generator multiway optimum policies shard simulator static statistics)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
 UPGRADE ?=
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -106,9 +108,9 @@ kernels: setup
 	@$(BIN)/python -c 'import penstock as ps; t = ps.Trace.from_streams(R="ab", S="ba"); ps.simulate(t, window=2, memory=1, stats="decayed"); ps.optimum(t, window=2, memory=1); ps.exact(t, window=2, strategy="eager")'
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then the quick ones without compilation, then some on other versions of Spark
+test-all: test ## test, then the slow tests, then those of kernels without compilation, then some on other versions of Spark
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
 	$(MAKE) test-sparks
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests
