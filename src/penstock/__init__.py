@@ -16,6 +16,7 @@ from penstock.optimum.optimum import optimum
 from penstock.optimum.schedule import Optimum
 from penstock.policies.base import Policy
 from penstock.policies.table import POLICIES
+from penstock.shard.shares.budget import Budget
 from penstock.simulator.policy_checks import check_policy
 from penstock.simulator.simulate import exact, simulate
 
@@ -54,7 +55,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "POLICIES", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
+    "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
     "check_policy", "compare", "debt", "exact", "explain", "generate", "join", "optimum", "order_joins", "progress", "read_trace",
     "settle", "simulate", "stream", "truncate", "watch",
 ]  # fmt: skip

@@ -12,13 +12,20 @@ import numpy as np
 
 from penstock.core.trace import Floats, Ints
 from penstock.engine.contract import Engine
-from penstock.engine.ranking_codes import Kind, Prices
+from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 
 if TYPE_CHECKING:  # so that what only imports this does not load the compiled engine
     from penstock.engine.compiled.engine import CompiledEngine
 
 _MOST = 4096
 """Tuples that are looked at."""
+_LOAD = "rows that would lie in the windows"
+_LEFT = ", times the time that is left"
+_PRICES = {
+    Prices.TUPLES: "tuples with the key",
+    Prices.OUTPUTS: "outputs of the key so far",
+    Prices.PATTERNS: "outputs per tuple of an arrival pattern",
+}
 
 
 class Worths(NamedTuple):
@@ -44,6 +51,34 @@ def worths(engine: Engine) -> Worths | None:
     slots = arrays["slots"][live]
     weight = arrays["weights"][live] if engine.memory.weighted else np.ones(len(live), np.int64)
     return Worths(engine.problem.budget.pool[slots["stream"]], _scores(engine, live) * _unit(engine), weight)
+
+
+def unit_of(engine: Engine) -> str:
+    """In what tuples are weighed, as text: engines of different joins can be compared where it is the same."""
+    if not engine.is_compiled:
+        return _LOAD
+    engine = cast("CompiledEngine", engine)
+    ranking, problem = engine.ranking, engine.problem
+    if ranking.kind in (Kind.ARRIVAL, Kind.DRAW):
+        return _LOAD
+    if ranking.prices == Prices.CHANCES:
+        return "outputs per tick" if problem.steady else f"value of outputs by {problem.objective.name} per tick"
+    if ranking.kind == Kind.GAIN_LOSS:
+        return "gains and losses of importance"
+    if ranking.kind == Kind.SCORE_PLUS_PRICE:
+        return f"importance, partners and age by the weights {', '.join(f'{weight:g}' for weight in problem.weights)}"
+    if ranking.kind == Kind.SCORE_TIMES_PRICE or ranking.first_score == FirstScore.MATCHES:
+        return f"importance times partners in memory of {problem.n_streams} streams"
+    if ranking.kind == Kind.SCORE:
+        return "importance"
+    left = _LEFT if ranking.kind == Kind.LIFE else ""
+    half_life = f"half-life of {engine.statistics.units()[1]:g} ticks"
+    if ranking.prices == Prices.RATES:
+        valued = "arrivals" if problem.steady else f"value by {problem.objective.name}"
+        return f"{valued} of partners of {problem.n_streams} streams in a {half_life}{left}"
+    if ranking.prices == Prices.TOTALS:
+        return f"arrivals of the key in a {half_life}"
+    return _PRICES.get(ranking.prices, f"partners in memory of {problem.n_streams} streams") + left
 
 
 def _scores(engine: CompiledEngine, live: Ints) -> Floats:

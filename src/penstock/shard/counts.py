@@ -52,7 +52,9 @@ OVERHEADS = (Count("overhead_statistics"), Count("overhead_ghosts"), Count("over
 """Bytes beside the payload, and 1 where statistics have become a sketch."""
 CHOSEN = (Count("policy", largest=True),)
 """The number of the policy in `POLICIES`; -1: one of the user's own."""
-LARGEST = frozenset(count.name for count in (*HAPPENING, *OVERHEADS, *CHOSEN) if count.largest)
+SHARES = (Count("share"), Count("share_most", largest=True), Count("share_least", largest=True))
+"""What a shard has of the memory, as a part of an equal share: once to add up, once for the largest, and its inverse for the smallest."""
+LARGEST = frozenset(count.name for count in (*HAPPENING, *OVERHEADS, *CHOSEN, *SHARES) if count.largest)
 JUDGED = tuple(count.name for count in HAPPENING if count.judged)
 
 
@@ -63,7 +65,7 @@ def counted(streams: int) -> tuple[str, ...]:
     ['n_shed', 'total_n_shed', 'held_0', 'held_1']
     """
     happening = [count.name for count in HAPPENING]
-    held = [*(f"held_{number}" for number in range(streams)), *(count.name for count in (*RETAINED, *OVERHEADS, *CHOSEN))]
+    held = [*(f"held_{number}" for number in range(streams)), *(count.name for count in (*RETAINED, *OVERHEADS, *CHOSEN, *SHARES))]
     return (*happening, *(TOTAL + name for name in happening), *held)
 
 

@@ -135,8 +135,9 @@ class Shard:
         self.holding.take(share)
         self.caps = self.holding.caps
 
-    def summary(self, batch: int) -> Summary:
-        """What other shards are told after a batch."""
+    def summary(self, batch: int, heard: tuple[int, ...] = ()) -> Summary:
+        """What other shards are told after a batch, by one that has `heard` so much of them."""
+        self.holding.heard = heard
         return self.holding.summary(self.engine, self.problem, batch=batch, shard=self.number, shards=len(self.plan.shards))
 
     def reserve(self, used: Ints) -> None:
@@ -434,7 +435,8 @@ class Shard:
         statistics, ghosts = self.engine.statistics, self.meter.past.n_bytes + (self.meter.shadow.n_bytes if self.meter.shadow else 0)
         counts |= {"overhead_statistics": statistics.n_bytes, "overhead_sketched": int(statistics.is_sketch)}
         counts |= {"overhead_ghosts": ghosts, "overhead_index": self.engine.n_bytes + self.book.n_bytes}
-        return counts | {"policy": self.policy}
+        part = self.holding.part
+        return counts | {"policy": self.policy, "share": part, "share_most": part, "share_least": 1 / part}
 
 
 _UNKNOWN = {"estimated": 1.0, "unknown": np.inf, "unknown_value": np.inf}

@@ -58,6 +58,8 @@ _OWN = ("ghosts", "overhead", "ahead")
 """What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not have."""
+JOINS = "joins of the budget"
+"""Which joins share the memory, where it is a `ps.Budget`: each must know how many shares there are."""
 
 
 def is_join(properties: str) -> bool:
@@ -125,7 +127,7 @@ def plan_of(found: dict[str, Any]) -> ShardPlan:
         overhead=found["free"].get("overhead"),
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
-        facts={name: fixed[name] for name in _FACTS if name in fixed},
+        facts={name: fixed[name] for name in (*_FACTS, JOINS) if name in fixed},
     )
 
 

@@ -12,6 +12,7 @@ from penstock.core.budget import Budget
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Engine
+from penstock.engine.worth import unit_of
 from penstock.shard.overhead import PLACE
 from penstock.shard.shares.moves import EQUAL, Summary, equal_share, part
 from penstock.shard.shares.worth import Load, points_of
@@ -30,6 +31,7 @@ class Holding:
         self.equal = replace(budget, caps=budget.caps.copy())
         self.share = equal_share(budget.caps.shape[1])
         self.load = Load(np.zeros(streams))
+        self.heard: tuple[int, ...] = ()  # by join of the budget: the batch of its last summary that is known, -1 for none; its own too
 
     @property
     def caps(self) -> Ints:
@@ -40,6 +42,11 @@ class Holding:
     def is_equal(self) -> bool:
         """Whether the share is that of all others at the beginning."""
         return bool((self.share == EQUAL).all())
+
+    @property
+    def part(self) -> float:
+        """The share as a part of an equal one: 1.5 where it is half as much again."""
+        return max(1, int(self.share.sum())) / (EQUAL * len(self.share))
 
     def note(self, batch: Batch, problem: Problem, now: int) -> None:
         """Take note of a batch that has been played."""
@@ -53,15 +60,17 @@ class Holding:
         totals = engine.totals
         size = max(PLACE, totals.used // max(1, totals.retained)) if problem.budget.in_bytes else 1
         row = tuple(int(EQUAL * size // cap) + 1 for cap in caps)
-        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points)
+        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points, unit_of(engine), self.heard)
 
     def facts(self) -> dict[str, Any]:
         """What is kept of it, as JSON."""
-        return {"share": self.share.tolist(), "load": self.load.sums.tolist(), "at": int(self.load.at)}
+        found = {"share": self.share.tolist(), "load": self.load.sums.tolist(), "at": int(self.load.at)}
+        return found | ({"heard": list(self.heard)} if self.heard else {})
 
     def restore(self, facts: dict[str, Any]) -> None:
         """Take over what was kept, also of a memory that was divided into other pools: then the least share of any is that of all."""
         self.take(np.array(facts["share"], np.int64))
+        self.heard = tuple(facts.get("heard", ()))
         if len(facts["load"]) == len(self.load.sums):
             self.load = Load(np.array(facts["load"], np.float64), int(facts["at"]))
 

@@ -33,6 +33,8 @@ class Summary:
     share: tuple[int, ...]  # by pool: what it may hold
     row: tuple[int, ...]  # by pool: what a row takes
     points: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]  # by pool: scores, and what of an equal share has each
+    unit: str = ""  # of the scores (engine/worth.py)
+    heard: tuple[int, ...] = ()  # by join of the budget: the batch of its last summary that this shard knows of, -1 for none
 
     def facts(self) -> dict[str, Any]:
         """As JSON."""
@@ -42,8 +44,9 @@ class Summary:
     def of(cls, facts: dict[str, Any]) -> Summary:
         """From JSON."""
         points = tuple((tuple(map(float, scores)), tuple(map(float, weights))) for scores, weights in facts["points"])
-        share, row = (tuple(map(int, facts[name])) for name in ("share", "row"))
-        found = cls(int(facts["batch"]), int(facts["shard"]), int(facts["shards"]), share, row, points)
+        share, row, heard = (tuple(map(int, facts.get(name, ()))) for name in ("share", "row", "heard"))
+        unit = str(facts.get("unit", ""))  # older summaries have none
+        found = cls(int(facts["batch"]), int(facts["shard"]), int(facts["shards"]), share, row, points, unit, heard)
         if not len(share) == len(row) == len(points) or any(len(scores) != len(weights) for scores, weights in points):
             raise ValueError("a summary has a share, the size of a row and points for each pool")
         worth = np.array([one for scores, weights in points for one in (*scores, *weights)])
@@ -76,7 +79,7 @@ def part(caps: Ints, share: Ints) -> Ints:
 
 
 def next_shares(summaries: Sequence[Summary]) -> list[Ints]:
-    """The shares of all shards, from their latest summaries, which are in order of their numbers.
+    """The shares of all shards, from the latest summary of each, in the same order; together they have as many equal shares as they are.
 
     >>> rich = Summary(0, 0, 2, (EQUAL,), (64,), (((9.0, 8.0), (1.0, 1.0)),))
     >>> poor = Summary(0, 1, 2, (EQUAL,), (64,), (((2.0, 1.0), (0.5, 0.5)),))

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from penstock.core.budget import Budget
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
@@ -17,6 +18,7 @@ from penstock.core.trace import LIMIT
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of
 from penstock.shard.shard_plan import NAME, NO_NAMES
+from penstock.shard.shares.budget import Budget as SharedBudget
 from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
@@ -119,9 +121,13 @@ def _parallelism(spark: SparkSession) -> int:
         return 4  # Spark Connect does not say
 
 
-def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int) -> str | None:
+def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: SharedBudget | None) -> str | None:
     """The folder through which shards tell each other what tuples are worth; None: they do not, and shares stay equal."""
     streaming = next(iter(streams.values())).frame.isStreaming
+    if budget is not None and budget.shared is not None:
+        if shared is not None:
+            raise PenstockError(f"shared must be left out of a join whose Budget names the folder ({budget.shared}), got {shared!r}")
+        shared, shards = budget.shared, shards * budget.parts
     if shared is False or (shared is None and not (streaming and shards > 1)):
         return None
     place = archive if shared is None else folder_of(shared, "shared")
@@ -129,6 +135,20 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
         raise PenstockError(f"shared must be left out of a batch query, whose shards cannot wait for each other, got {shared!r}")
     check_archive(None if shared is None else place, streams, "shared")
     return place if shards > 1 else None
+
+
+def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Budget, SharedBudget | None]:
+    """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
+    if not isinstance(memory, SharedBudget):
+        return Budget.parse(memory, streams, allocation=allocation), None
+    if allocation != "variable":
+        raise PenstockError(f"allocation must be 'variable' in a join of a Budget, which has one pool for all, got {allocation!r}")
+    whole = memory.pools(streams)
+    if whole.in_bytes and overhead is not None:
+        raise PenstockError(
+            f"overhead must be left out of a join whose Budget is in bytes, of which it is a quarter in all joins alike, got {overhead!r}"
+        )
+    return whole, memory
 
 
 def check_archive(archive: str | None, streams: dict[str, Stream], argument: str = "archive") -> None:

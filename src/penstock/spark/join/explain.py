@@ -109,10 +109,21 @@ def _memory(made: PlannedJoin) -> str:
     unit = "bytes" if budget.in_bytes else "tuples"
     own = " + ".join(f"{int(cap):,}" for cap in budget.caps[0])
     copies = ", copies counted" if made.route.replicates else ""
-    return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies})"
+    part = "" if made.budget is None else f"; of a Budget of {made.budget.memory} for {made.budget.parts} joins, in equal parts at first"
+    return f"{own} {unit} per shard ({plan.options['allocation']} allocation{copies}){part}"
 
 
 def _shares(made: PlannedJoin) -> str:
+    if made.plan.joins:
+        moves = "they move after each batch to where tuples are worth more"
+        return f"equal at first; {moves}, also between the joins {', '.join(made.plan.joins)}, by summaries in {made.plan.shared}"
+    if made.budget is None:
+        return _own_shares(made)
+    fixed = f"the joins {', '.join(made.budget.joins)} keep equal parts of their Budget, which names no folder (shared=)"
+    return f"{fixed}; of shards, {_own_shares(made)}"
+
+
+def _own_shares(made: PlannedJoin) -> str:
     if made.route.shards == 1:
         return "one shard has all"
     if made.plan.shared is not None:

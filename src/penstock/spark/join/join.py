@@ -23,6 +23,7 @@ from penstock.policies.base import PolicySpec
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.shard.shard import LOST
 from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shares.budget import Budget
 from penstock.shard.spark_hash import can_hash
 from penstock.spark.join.gate import BESIDE, GATE, Gate, closed, guard, opened
 from penstock.spark.join.partitions import match_partitions
@@ -31,7 +32,7 @@ from penstock.spark.join.processor import JoinProcessor
 from penstock.spark.join.stream import Stream, quoted, stream
 from penstock.spark.observe.first_batch import Awaited
 from penstock.spark.observe.listener import follower_of
-from penstock.spark.observe.metrics import RESULTS, constants, metrics
+from penstock.spark.observe.metrics import RESULTS, constants, metrics, moving_part
 from penstock.spark.observe.warn import warn
 from penstock.spark.session.session import use_this_package, use_this_python
 
@@ -58,7 +59,7 @@ def join(
     on: str | Sequence[str] | None = None,
     predicate: PredicateSpec = "=",
     cross: bool = False,
-    memory: Memory,
+    memory: Memory | Budget,
     policy: PolicySpec | None = None,
     allocation: str = "variable",
     stats: str = "decayed",
@@ -85,8 +86,9 @@ def join(
     * `on`: the key columns. `predicate` compares them for every pair of streams: "=" (the default), "<", "<=", ">", ">=", "!=", or
       "eps:0.5" for a distance of at most that. Or it is a list of links between columns, without `on`: ["R.a = S.a", "S.b < T.b"];
       streams without any link to the others are refused unless `cross`.
-    * `memory`: rows, or a size such as "512 MB", for all shards together; `allocation`, `stats`, `objective` and the options `seed`,
-      `alpha`, `beta`, `half_life`, `weights` are those of `ps.simulate`.
+    * `memory`: rows, or a size such as "512 MB", for all shards together; or a `ps.Budget` that several joins share, of which `name` says
+      which one this is. `allocation`, `stats`, `objective` and the options `seed`, `alpha`, `beta`, `half_life`, `weights` are those of
+      `ps.simulate`.
     * `policy`: a name from `penstock policies`, or an object. By default "auto": "learned" where keys are equal, else "prob" or, with
       importance, "dimpprob"; a checkpoint keeps the policy that it has.
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
@@ -108,7 +110,10 @@ def join(
     """
     arguments = {name: value for name, value in locals().items() if name not in ("streams", "options")}
     made = plan_join(streams, **arguments, **options)
-    return _assembled(made)
+    joined = _assembled(made)
+    if made.budget is not None:
+        made.budget.enter(made.plan.name, made.route.shards, made.unit)
+    return joined
 
 
 def _assembled(made: PlannedJoin) -> DataFrame:
@@ -134,7 +139,8 @@ def _assembled(made: PlannedJoin) -> DataFrame:
         results = results.repartition(1).mapInArrow(_called(f"{plan.name}: guard", guard(len(plan.streams), recall, most)), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
-    observed = results.observe(plan.name, *metrics(plan.streams, least, auto=plan.auto, **constants(plan)))
+    moves = {"shards": len(plan.shards), "moving": moving_part(plan)}
+    observed = results.observe(plan.name, *metrics(plan.streams, least, auto=plan.auto, **moves, **constants(plan)))
     return observed.mapInArrow(_called(f"{plan.name}: unpack", unpacker(arrow_schema(schema))), schema)
 
 

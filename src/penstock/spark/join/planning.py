@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.core.budget import Budget, Memory
+from penstock.core.budget import Memory
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
+from penstock.engine.worth import unit_of
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
@@ -28,6 +29,8 @@ from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shares.budget import Budget as SharedBudget
+from penstock.shard.state_rows import JOINS
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,
@@ -35,6 +38,7 @@ from penstock.spark.join.arguments import (
     judged_columns,
     least_recall,
     limit_of,
+    memory_of,
     name_of,
     shared_folder,
     usual_shards,
@@ -64,6 +68,12 @@ class PlannedJoin:
     shard: Shard
     least: float | None
     action: str
+    budget: SharedBudget | None = None  # of several joins
+
+    @property
+    def unit(self) -> str:
+        """In what its tuples are weighed."""
+        return unit_of(self.shard.engine)
 
     @property
     def spark(self) -> SparkSession:
@@ -77,7 +87,7 @@ def plan_join(
     on: str | Sequence[str] | None,
     predicate: PredicateSpec,
     cross: bool,
-    memory: Memory,
+    memory: Memory | SharedBudget,
     policy: PolicySpec | None,
     allocation: str,
     stats: str,
@@ -123,7 +133,8 @@ def plan_join(
     place = folder_of(archive)
     check_archive(place, dict(streams))
     limit = limit_of(ahead, sides)
-    budget = Budget.parse(memory, names, allocation=allocation)
+    budget, common = memory_of(memory, names, allocation, overhead)
+    parts = route.shards * (1 if common is None else common.parts)
     plan = ShardPlan(
         streams=names,
         keys=len(keys[0]),
@@ -132,7 +143,7 @@ def plan_join(
             "window": {n: s.window for n, s in streams.items()},
             "lateness": {n: s.lateness for n, s in streams.items()},
             "matches": {n: s.matches for n, s in streams.items()} if any(s.matches for s in sides) else None,
-            "memory": part_of(budget, names, route.shards),
+            "memory": part_of(budget, names, parts),
             "allocation": allocation,
             "policy": AUTO if policy is None else policy,
             "stats": choose("stats", stats, RUNNING),
@@ -146,11 +157,12 @@ def plan_join(
         name=name_of(name),
         shards=tuple(int(i) for i in shard_ids(route.shards)),
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
-        overhead=overhead_of(overhead, budget, route.shards),
+        overhead=overhead_of(overhead, budget, parts if budget.in_bytes else route.shards),
         condition=condition,
         judged=None if condition is None else judged_columns(condition, schema, len(keys[0]), out),
         archive=place,
-        shared=shared_folder(shared, place, dict(streams), shards=route.shards),
+        shared=shared_folder(shared, place, dict(streams), shards=route.shards, budget=common),
+        joins=() if common is None or common.shared is None else tuple(common.joins),
         run=f"batch-{uuid.uuid4()}",
         sent=() if compared.by_key else tuple(tuple(own) for own in sent),
         columns=() if compared.by_key else compared.columns,
@@ -164,6 +176,7 @@ def plan_join(
             "archive": "not written" if archive is None else "written",
             "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
             **terms,
+            **({} if common is None else {JOINS: list(common.joins)}),
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
@@ -177,7 +190,10 @@ def plan_join(
         raise PenstockError(
             f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
         )
-    return PlannedJoin(plan, frames, schema, route, compared, shard, least, action)
+    made = PlannedJoin(plan, frames, schema, route, compared, shard, least, action, common)
+    if common is not None:
+        common.check(name, route.shards, made.unit)
+    return made
 
 
 def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison) -> ShardPlan:

@@ -62,14 +62,15 @@ class JoinProcessor(StatefulProcessor):
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
         exchange = self._exchange(query, batch)
-        share = exchange.share(batch, number, tuple(shard.holding.share.tolist())) if exchange is not None else None
-        if share is not None:
-            shard.hold(share)
+        if exchange is not None:
+            share = exchange.share(batch, number, tuple(shard.holding.share.tolist()), shard.holding.heard)
+            if share is not None:
+                shard.hold(share)
         tables, clocks = shard.sift(tables, told)
         result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
         self._record(query, run, batch, number, shard, result, begins=state.head is None)
         if exchange is not None:
-            exchange.tell(shard.summary(batch))
+            exchange.tell(shard.summary(batch, exchange.heard))
         state.save(shard, result, clocks, nearby)
         yield _counts(self.plan, result.counts | {"n_null": nulls, "total_n_null": shard.n_null})
         spare_from_collection("play")
@@ -122,10 +123,11 @@ class JoinProcessor(StatefulProcessor):
 
     def _exchange(self, query: str, batch: int) -> Exchange | None:
         """Where shards hear of each other in this batch; None: they do not."""
-        if self.plan.shared is None or batch % period(len(self.plan.shards)):
+        plan, shards = self.plan, len(self.plan.shards)
+        if plan.shared is None or batch % period(shards * max(1, len(plan.joins))):
             return None
-        argument = "archive" if self.plan.shared == self.plan.archive else "shared"
-        return Exchange(self.plan.shared, self.plan.name, query, len(self.plan.shards), argument)
+        argument = "archive" if plan.shared == plan.archive else "shared"
+        return Exchange(plan.shared, plan.name, query, shards, argument, plan.joins)
 
     def _quota(self, number: int, batch: int | None) -> Quota:
         return Quota(self.plan.max_output, batch, f"shard {number} alone has")

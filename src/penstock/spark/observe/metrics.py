@@ -47,24 +47,30 @@ OF_STATE = {
     "statistics_is_sketch": "whether the counts of a shard have become a sketch",
     "ghost_bytes": "bytes of the shadow of memory and ghosts",
     "index_bytes": "bytes of the engine's arrays and names",
-    "budget_rows": "tuples that memory may hold, where memory is in rows",
-    "budget_bytes": "bytes that memory may take, where memory is in bytes",
+    "budget_rows": "tuples that memory may hold, where memory is in rows; of a Budget, what this join has of it now",
+    "budget_bytes": "bytes that memory may take, where memory is in bytes; of a Budget, what this join has of it now",
+    "share": "what the shards may hold now, as a part of the join's equal part: 1, or above 1 where it took from other joins of its Budget",
+    "share_min": "the smallest share of a shard, as a part of an equal one",
+    "share_max": "the largest share of a shard, as a part of an equal one",
     "policy": "who leaves when memory is full",
     HAS_IMPORTANCE: "whether tuples have an importance, so that outputs differ in value",
     MIN_RECALL: "the recall below which a batch warns or fails",
     "memory_": "tuples in memory at the end of the batch, by stream",
 }
 """The others; the name of a stream follows `memory_`."""
+_BUDGETS = {"budget_rows", "budget_bytes"}
 
 
 RESULTS = f"{CELL} binary, {COUNTS} array<double>"
 """The rows of the operator: a cell of joined rows, or what a shard has counted, in the order of `counted`."""
 
 
-def metrics(streams: Sequence[str], least: float | None = None, *, auto: bool = False, **constant: Any) -> list[Column]:
+def metrics(
+    streams: Sequence[str], least: float | None = None, *, auto: bool = False, shards: int = 1, moving: int = 0, **constant: Any
+) -> list[Column]:
     """The aggregates of `DataFrame.observe`; with what is `constant`, and the recall that batches must reach, where there is one.
 
-    `auto`: nobody chose the policy, and the shards say which one they follow.
+    `auto`: nobody chose the policy, and the shards say which one they follow. `moving`: what of the budget moves between joins.
     """
     count = {name: F.col(COUNTS)[number] for number, name in enumerate(counted(len(streams)))}
     out = {prefix + name: column for prefix in ("", TOTAL) for name, column in _of(prefix, count).items()}
@@ -75,11 +81,20 @@ def metrics(streams: Sequence[str], least: float | None = None, *, auto: bool = 
     out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
     constant |= {} if least is None else {MIN_RECALL: least}
     out |= {name: F.max(F.lit(value)) for name, value in constant.items()}
+    out |= {"share": F.sum(count["share"]) / shards, "share_min": 1 / F.max(count["share_least"]), "share_max": F.max(count["share_most"])}
+    for name in constant.keys() & _BUDGETS if moving else ():
+        out[name] += F.round((out["share"] - 1) * moving).cast("bigint")
     if auto:  # a checkpoint may have another
         names = F.array(*map(F.lit, POLICIES))
         out["policy"] = F.coalesce(F.get(names, F.max(count["policy"]).cast("int")), out["policy"])
     out |= {f"memory_{name}": F.sum(count[f"held_{number}"]).cast("bigint") for number, name in enumerate(streams)}
     return [column.alias(name) for name, column in out.items()]
+
+
+def moving_part(plan: ShardPlan) -> int:
+    """What of a join's equal part other joins of its Budget may take: of bytes all but the overhead."""
+    beside = (plan.overhead or 0) if plan.budget.in_bytes else 0
+    return (plan.budget.most - beside) * len(plan.shards) if plan.joins else 0
 
 
 def constants(plan: ShardPlan) -> dict[str, Any]:
