@@ -6,6 +6,7 @@ import copy
 import re
 import subprocess
 import sys
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
+from penstock.generator.zipf import Generator
 from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
 from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
 from places import ROOT
@@ -169,6 +171,12 @@ def test_no_value_makes_the_check_fall_over():
         for section, keys in (("streams.v", STREAM), ("join", JOIN), ("sources.shop", SOURCES["generator"]), ("sink", SINKS["memory"])):
             for name in keys:
                 assert all(mistake.startswith((section, "sources", "join", "streams")) for mistake in mistakes({f"{section}.{name}": odd}))
+
+
+def test_a_generator_source_takes_whatever_the_generator_takes():
+    assert set(signature(Generator).parameters) <= set(SOURCES["generator"])
+    assert check_recipe(changed(GOOD, {"sources.shop.drift": 30})).generator("shop").drift == 30
+    assert check_recipe(GOOD).generator("shop").drift is None
 
 
 def test_a_file_that_is_no_toml_is_told_with_its_line(tmp_path):

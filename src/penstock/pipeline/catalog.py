@@ -215,6 +215,7 @@ _GENERATOR = {
     "ranks": Key(one_of(RANKS), default="uncorrelated"),
     "rate": Key(per_stream, default=1.0),
     "burst": Key(a_text),
+    "drift": Key(whole(1)),
     "disorder": Key(whole(0), default=0),
     "importance": Key(one_of(IMPORTANCE)),
     "groups": Key(whole(1), default=5),

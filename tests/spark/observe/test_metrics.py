@@ -211,3 +211,15 @@ def test_metrics_are_those_of_all_shards_together(spark, shards):
         assert told[f"{prefix}lost_is_exact"] == (not any(shard.get("estimated") for shard in shards))
     assert told["min_recall"] == 0.5
     assert told["memory_l"] == told["retained_rows"] == 0
+
+
+@pytest.mark.parametrize(("moving", "budget"), ((0, 100), (80, 130)), ids=("of its own", "of several joins"))
+def test_shares_are_told_as_parts_of_an_equal_one(spark, moving, budget):
+    """Rows without counts of a shard, as a condition makes them, count for nothing."""
+    shares = [{"share": part, "share_most": part, "share_least": 1 / part} for part in (0.5, 2.25)]
+    rows = [(None, [float(shard.get(name, 0.0)) for name in counted(2)]) for shard in [*shares, {}]]
+    found = metrics(("l", "r"), shards=2, moving=moving, budget_rows=100)
+    told = spark.createDataFrame([(bytearray(b"cell"), None), *rows], RESULTS).agg(*found).first().asDict()
+    assert (told["share"], told["share_min"], told["share_max"]) == (1.375, 0.5, 2.25) and told["budget_rows"] == budget
+    nothing = spark.createDataFrame([], RESULTS).agg(*found).first().asDict()
+    assert nothing["share"] is None and nothing["share_min"] is None

@@ -75,7 +75,7 @@ def exact(ticks: int = 60, **source: Any) -> int:
 
 @pytest.mark.parametrize("pace", (later({"ticks_per_batch": 7}), {"ticks_per_batch": 60}, later({"rows_per_second": 100})))
 def test_the_generator_gives_the_same_rows_however_batches_are_cut(spark, tmp_path, pace):
-    source = GENERATOR | pace | {"disorder": 3, "importance": "rare"}
+    source = GENERATOR | pace | {"disorder": 3, "importance": "rare", "drift": 25}
     found = described(source, tmp_path)
     recipe = check_recipe(found)
     frame = pipeline.SOURCES["generator"](spark, recipe.sources["shop"])
@@ -85,6 +85,7 @@ def test_the_generator_gives_the_same_rows_however_batches_are_cut(spark, tmp_pa
     rows = spark.read.parquet(str(tmp_path / "out")).selectExpr("stream", "unix_seconds(time) - 1767225600", "key", "importance").collect()
     whole = recipe.generator("shop").arrivals(0, 63, 60).to_pylist()
     assert Counter(map(tuple, rows)) == Counter(tuple(row.values()) for row in whole)
+    assert {row["key"] // 20 for row in rows} == {0, 1, 2}  # 20 keys, which get new names twice
     batches = len([p for p in query.recentProgress if p.numInputRows])
     assert batches == 9 if "ticks_per_batch" in pace and pace["ticks_per_batch"] == 7 else batches >= 1
 

@@ -133,6 +133,45 @@ def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after
         assert max(len(shard.engine.retained()) for shard in shards) <= memory // after
 
 
+def in_state(shards: list[Shard]) -> list[Shard]:
+    """The same shards, written into a state and read from it."""
+    state: dict[str, list[Any]] = {"head": [], "cells": []}
+    for number, shard in enumerate(shards):
+        head, cells = whole(shard)
+        key = (int(shard_ids(len(shards))[number]),)
+        state["head"].append((key, None, head))
+        state["cells"] += [(key, at, (cell,)) for at, cell in cells.items()]
+    return opened(state)
+
+
+@pytest.mark.parametrize("matches", ({"l": 1, "r": 1}, {"l": 3, "r": None}), ids=str)
+@pytest.mark.parametrize(("before", "after"), ((1, 3), (3, 2), (4, 1)))
+def test_tuples_still_leave_with_their_last_partner(before, after, matches):
+    """A tuple that has met some of its partners before meets no more than the rest afterwards; what a broken promise misses is counted."""
+    random, all_batches = Random(f"{before} {matches}"), []
+    for number in range(8):
+        times = {side: sorted(number * 10 + random.randrange(10) for _ in range(random.randrange(5, 30))) for side in "lr"}
+        keys = {side: [random.choice("aabcdefghijk") for _ in own] for side, own in times.items()}
+        columns = {side: {"time": own, "order": list(range(len(own))), "key0": keys[side]} for side, own in times.items()}
+        all_batches.append([pa.table(columns[side] | {f"{side}_v": [number * 1000 + i for i in range(len(times[side]))]}) for side in "lr"])
+
+    def planned(count: int) -> ShardPlan:
+        plan = plan_of(count, 100_000, "prob")
+        return replace(plan, options=plan.options | {"matches": matches})
+
+    whole_run = [Shard(planned(1))]
+    wanted = [sorted(played(whole_run, tables)) for tables in all_batches]
+    shards = [Shard(planned(before), number) for number in range(before)]
+    got = [sorted(played(shards, tables)) for tables in all_batches[:4]]
+    shards = in_state(divided(shards, planned(after), partial(placed, after)))
+    assert {one.plan.options["matches"]["l"] for one in shards} == {matches["l"]}
+    got += [sorted(played(shards, tables)) for tables in all_batches[4:]]
+    assert got == wanted
+    assert sum(shard.engine.totals.n_done for shard in shards) == whole_run[0].engine.totals.n_done > 20
+    lost = sum(shard.meter.total.lost for shard in shards)
+    assert lost == whole_run[0].meter.total.lost == sum(exact(all_batches).values()) - sum(map(len, got)) > 0
+
+
 @pytest.mark.parametrize("times", (1, 2))
 @pytest.mark.parametrize("policy", ("fifo", "ep", "prob"))  # by age, by pattern, by rate: what shards hand on differs
 def test_what_a_new_shard_has_no_room_for_is_told_by_its_next_batch(policy, times):
@@ -142,13 +181,7 @@ def test_what_a_new_shard_has_no_room_for_is_told_by_its_next_batch(policy, time
     shards = [old]
     for after in range(2, 2 + times):
         divide = divided(shards, plan_of(after, 12, policy), lambda columns: np.zeros(len(columns[0]), dtype=np.int64))
-        state: dict[str, list[Any]] = {"head": [], "cells": []}
-        for number, shard in enumerate(divide):
-            head, cells = whole(shard)
-            key = (int(shard_ids(after)[number]),)
-            state["head"].append((key, None, head))
-            state["cells"] += [(key, at, (cell,)) for at, cell in cells.items()]
-        shards = opened(state)
+        shards = in_state(divide)
     held = sum(len(shard.engine.retained()) for shard in shards)
     assert held == 12 // (1 + times)
     meets = pa.table({"time": [12], "order": [0], "key0": ["a"], "r_v": [0]})

@@ -81,7 +81,8 @@ def metrics(
     out |= {"ghost_bytes": F.sum(ghosts).cast("bigint"), "index_bytes": F.sum(index).cast("bigint")}
     constant |= {} if least is None else {MIN_RECALL: least}
     out |= {name: F.max(F.lit(value)) for name, value in constant.items()}
-    out |= {"share": F.sum(count["share"]) / shards, "share_min": 1 / F.max(count["share_least"]), "share_max": F.max(count["share_most"])}
+    smallest = F.try_divide(F.lit(1.0), F.max(count["share_least"]))
+    out |= {"share": F.sum(count["share"]) / shards, "share_min": smallest, "share_max": F.max(count["share_most"])}
     for name in constant.keys() & _BUDGETS if moving else ():
         out[name] += F.round((out["share"] - 1) * moving).cast("bigint")
     if auto:  # a checkpoint may have another
