@@ -24,9 +24,10 @@ def a_tide(streams: int, *, weighed: bool = False) -> ps.Trace:
 
 
 @pytest.mark.parametrize("streams", (2, 3, 6))
+@pytest.mark.parametrize("allocation", ("variable", "fixed"))
 @pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in DRAWN])
-def test_what_is_shed_between_tides_is_what_steps_shed(policy, streams):
-    spec = {"window": 20, "memory": 12, "policy": policy, "stats": "decayed", "half_life": 15.0}
+def test_what_is_shed_between_tides_is_what_steps_shed(policy, allocation, streams):
+    spec = {"window": 20, "memory": 12, "allocation": allocation, "policy": policy, "stats": "decayed", "half_life": 15.0}
     trace = a_tide(streams, weighed=policy in WEIGHED)
     runs = [ps.simulate(trace, keep=EVERYTHING, stepwise=stepwise, **spec) for stepwise in (False, True)]
     assert runs[0].sheds.tolist() == runs[1].sheds.tolist()

@@ -225,6 +225,9 @@ def rebuild(memory: Memory) -> None:
     """Set up every tournament that is held from scratch, after every price has changed."""
     if not memory.judged:
         return
+    if is_kinetic(memory):
+        for leaf in range(memory.trees * memory.leaves):
+            vacate(memory, leaf)  # a class may have been one of another tournament when these were last held
     for level in range(memory.levels):
         for group in range(memory.bands_size if memory.banded else memory.groups_size):
             there = (memory.banded or groups(memory)[group].members > 0) and first(memory, level, group) >= 0
