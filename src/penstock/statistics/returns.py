@@ -321,13 +321,16 @@ def _observe(
         while end < len(time) and time[end] == time[position]:
             end += 1
         now = float(when[position])
+        alone = end == position + 1
+        place = find(known, key[position]) if alone and key[position] >= 0 else 0
         if position >= at[3]:  # else it has stopped in this instant
             for came in range(position, end):
                 if key[came] >= 0 and is_sampled(key[came], mask):
-                    _count(known, facts, key[came], tables, streams, stream[came], now, reach, spans)
+                    _count(known, facts, place if alone else find(known, key[came]), tables, streams, stream[came], now, reach, spans)
         while row < end:
             if key[row] >= 0:
-                place = find(known, key[row])
+                if not alone:
+                    place = find(known, key[row])
                 if known[place] < 0:
                     if filled >= most:
                         at[0], at[1], at[2], at[3] = position, row, filled, end
@@ -343,7 +346,8 @@ def _observe(
             row += 1
         for read in range(position, end):
             if key[read] >= 0:
-                place = find(known, key[read])
+                if not alone:
+                    place = find(known, key[read])
                 for number in range(out.shape[1]):
                     out[read, number] = facts[place, number]
             if weighs:
@@ -357,10 +361,9 @@ def _observe(
 
 @kernel
 def _count(
-    known: Ints, facts: Floats, key: int, tables: Ints, streams: int, stream: int, now: float, reach: float, spans: Floats
+    known: Ints, facts: Floats, place: int, tables: Ints, streams: int, stream: int, now: float, reach: float, spans: Floats
 ) -> None:  # fmt: skip
     """Count an arrival in the states that its instant ends: a tuple that waited for it meets all that come with it."""
-    place = find(known, key)
     if known[place] < 0:
         return
     _settle(facts, place, tables, streams, reach, spans, now)

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.rounding import rounded
-from penstock.core.trace import Floats
+from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.engine.chance_steps import COUNT_BOUNDS, COUNTS, GAP_ENDS, GAPS, LEAST, NOTHING, TIMERS
 from penstock.engine.compiled.batch_columns import BatchColumns
@@ -247,6 +247,14 @@ def enqueue(memory: Memory, group: int, step: int) -> None:
     else:
         waits(memory)[last].after = group
     queues(memory)[2 * step + 1] = group
+
+
+@kernel
+def enqueue_all(memory: Memory, group: Ints, step: Ints) -> None:
+    """Let these classes wait, one after the other; those with a step below 0 wait for nothing."""
+    for at in range(len(group)):
+        if step[at] >= 0:
+            enqueue(memory, group[at], step[at])
 
 
 @kernel

@@ -11,7 +11,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Ints
 from penstock.engine.chance_steps import TIMERS
 from penstock.engine.compiled.allocate import allocate
-from penstock.engine.compiled.chances import enqueue
+from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
@@ -106,9 +106,8 @@ def _let_wait(memory: Memory, arrays: dict[str, Any], group: Ints, state: dict[s
     arrays["clues"].reshape(len(arrays["groups"]), -1)[group] = state["clue"]
     arrays["waits"]["event"][group] = state["event"]
     found, first = np.unique(group, return_index=True)
-    for at in first[np.lexsort((found, state["event"][first]))]:
-        if state["step"][at] >= 0:
-            enqueue(memory, int(group[at]), int(state["step"][at]))
+    first = first[np.lexsort((found, state["event"][first]))]
+    enqueue_all(memory, group[first].astype(np.int64), state["step"][first].astype(np.int64))
 
 
 def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> bool:
