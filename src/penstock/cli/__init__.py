@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import bench, demo, generate, ledger, optimum, order, policies, reproduce, reshard, settle, simulate, static
+from penstock.cli import bench, demo, generate, ledger, optimum, order, policies, reproduce, reshard, settle, simulate, static, warm
 from penstock.cli import run as pipelines
 from penstock.cli.output import Stopped, complain
 from penstock.core.errors import PenstockError
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for group in (demo, pipelines, simulate, optimum, order, generate, policies, static, settle, ledger, reshard, reproduce, bench):
+for group in (demo, pipelines, simulate, optimum, order, generate, policies, static, settle, ledger, reshard, reproduce, bench, warm):
     group.register(app)
 
 

@@ -19,7 +19,9 @@ from numba.core import caching as untyped_caching
 from numba.core import config as untyped_config
 from numba.core.compiler_lock import global_compiler_lock
 
-from penstock.core.compile_turn import is_taken, turn
+from penstock.core.compiling.archive import archive_name, pack, unpack
+from penstock.core.compiling.parts import AnyMachine, WholeCompiler, part_of
+from penstock.core.compiling.turn import is_taken, turn
 from penstock.core.owned_folder import own_folder, own_name
 
 types: Any = untyped_types
@@ -38,7 +40,7 @@ def kernel(function: F) -> F:
     them at every call made the loop forty times slower (docs/decisions/0003).
 
     """
-    return _compile(function, _nrt=False)
+    return _compile(function, _nrt=False, forceinline=False)
 
 
 def inlined(function: F) -> F:
@@ -46,17 +48,9 @@ def inlined(function: F) -> F:
     return _compile(function, _nrt=False, forceinline=True)
 
 
-def step(function: F) -> F:
-    """Make a function a part of the one `kernel` that calls it, as if it were written there; it is compiled nowhere else.
-
-    An `inlined` function is compiled for itself too, and again wherever it is called: for large ones that is most of the time.
-    """
-    return _compile(function, _nrt=False, inline="always")
-
-
 def routine(function: F) -> F:
     """Compile `function`, which may make arrays."""
-    return _compile(function)
+    return _compile(function, forceinline=False)
 
 
 @cache
@@ -65,11 +59,17 @@ def say_if_cold(function: str) -> None:
     folder = None if config.DISABLE_JIT else _cache_folder()
     if folder is None and not config.DISABLE_JIT:
         logger.warning(
-            "Penstock compiles, which takes some minutes, and will do so again in the next process: no folder was found to which this "
+            "Penstock compiles, which takes about a minute, and will do so again in the next process: no folder was found to which this "
             "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
     elif folder is not None and not any(Path(folder).glob(f"**/{function}-*.nbi")):
-        logger.warning("Penstock compiles for this machine, which takes some minutes. The code is kept, so that this happens once.")
+        logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
+
+
+def kept_code() -> tuple[str, bytes] | None:
+    """The code that this user has on this machine, as an archive with its name; None: it is kept nowhere."""
+    folder = None if config.DISABLE_JIT else _cache_folder()
+    return None if folder is None else (archive_name(Path(folder).name.removeprefix("kernels-")), pack(Path(folder)))
 
 
 def is_compiling() -> bool:
@@ -80,22 +80,36 @@ def is_compiling() -> bool:
 
 def _compile(function: F, **options: Any) -> F:
     jit: Any = numba.njit
+    options |= {"nogil": True, "error_model": "numpy"}
     before, folder = (config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES), _cache_folder()
     config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = folder or "", f"{__name__}.{KernelLocator.__name__}"
     try:
-        compiled: F = jit(cache=folder is not None, nogil=True, error_model="numpy", **options)(function)
+        compiled: F = jit(cache=folder is not None, pipeline_class=WholeCompiler, **options)(function)
     finally:
         config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
     if not config.DISABLE_JIT:
-        _widen(compiled)
+        _serve_as_part(compiled, options)
         if folder is not None:
             _take_turns(compiled, folder)
     return compiled
 
 
+def _serve_as_part(dispatcher: Any, options: dict[str, Any]) -> None:
+    """Where compiled code calls a function, make it a part of that, for whole numbers of 64 bits, whatever their width at the call.
+
+    Numba compiles a function anew for each width of each argument, and for constants once more: twice as many functions, all with
+    the same results.
+    """
+    part = cache(lambda: part_of(dispatcher.py_func, **options))
+    dispatcher.get_call_template = lambda arguments, keywords: part().get_call_template([*map(_wide, arguments)], keywords)
+    dispatcher.get_overload = lambda signature: part().get_overload(signature)
+
+
 def _take_turns(dispatcher: Any, folder: str) -> None:
     """Compile one process after the other: the workers of a Spark executor all need the same code at the same moment."""
-    compile_now = dispatcher.compile
+    compile_now, cached = dispatcher.compile, dispatcher._cache
+    key_of = cached._index_key
+    cached._index_key = lambda signature, _: key_of(signature, AnyMachine())
 
     def compile_in_turn(signature: Any) -> Any:
         with global_compiler_lock:
@@ -143,20 +157,6 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
         return found
 
 
-def _widen(dispatcher: Any) -> None:
-    """Compile for whole numbers of 64 bits, whatever their width at the call.
-
-    Numba compiles a function anew for each width of each argument, and for constants once more: twice as many functions, all with
-    the same results.
-    """
-    resolve = dispatcher.get_call_template
-
-    def resolve_widened(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        return resolve([_wide(kind) for kind in arguments], keywords)
-
-    dispatcher.get_call_template = resolve_widened
-
-
 def _wide(kind: Any) -> Any:
     kind = types.unliteral(kind)
     return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
@@ -166,11 +166,16 @@ def _wide(kind: Any) -> Any:
 def _cache_folder() -> str | None:
     """Where machine code is kept: a folder per version of the sources that compiled functions are made of; None: nowhere.
 
-    Numba's files are pickles, so they are read only from a folder that nobody else can write to.
+    Numba's files are pickles, so they are read only from a folder that nobody else can write to. Where the package came with an archive of
+    code for such a machine, that is in it.
     """
     version = version_of(_sources())
     found = (own_folder(home / f"kernels-{version}") for home in _homes())
-    return next((str(folder) for folder in found if folder is not None), None)
+    folder = next((folder for folder in found if folder is not None), None)
+    shipped = files("penstock") / archive_name(version)
+    if folder is not None and not (folder / shipped.name).exists() and shipped.is_file():
+        unpack(shipped.read_bytes(), shipped.name, folder)
+    return None if folder is None else str(folder)
 
 
 def version_of(texts: dict[str, str]) -> str:

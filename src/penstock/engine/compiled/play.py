@@ -13,7 +13,7 @@ between two outputs. It goes on exactly there when it is called again with the s
 
 from __future__ import annotations
 
-from penstock.core.compiled import kernel, step
+from penstock.core.compiled import kernel
 from penstock.core.trace import Ints
 from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
@@ -105,7 +105,7 @@ def play(
     return position
 
 
-@step
+@kernel
 def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     """Whether an instant of so many arrivals fits into the arrays and logs, whatever happens in it."""
     if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
@@ -122,7 +122,7 @@ def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     )
 
 
-@step
+@kernel
 def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
     """Step 1: move the clocks on, drop what has passed, and prepare what the instant will need."""
     memory.first_row = memory.next_row + begin
@@ -158,7 +158,7 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         count_matches(memory)
 
 
-@step
+@kernel
 def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
@@ -240,7 +240,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
     return False
 
 
-@step
+@kernel
 def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
     """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
     kind, patient = memory.kind, end - begin <= PATIENCE
@@ -301,7 +301,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             enter(memory, slot)
 
 
-@step
+@kernel
 def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs) -> None:
     """Step 4: let the lowest go, arrivals that were turned away among them, until each pool is within its budget."""
     sheds, lengths, base_row, step = logs.sheds, logs.lengths, memory.next_row, memory.budget_step
@@ -388,7 +388,7 @@ def _leave_unseen(memory: Memory, slot: int) -> None:
     forget(memory, group)
 
 
-@step
+@kernel
 def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
     """The join of the inplace model: with what remains of memory, and with all arrivals of the instant; whether the log is full."""
     streams, pause, base_row = memory.streams, logs.pause, memory.next_row
@@ -420,7 +420,7 @@ def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, log
     return False
 
 
-@step
+@kernel
 def _note(memory: Memory, time: int, logs: Logs) -> None:
     """Write down what is held at the end of the instant."""
     used = 0

@@ -21,7 +21,7 @@ from penstock.spark.observe.folders import checkpoint_of_query
 logger = logging.getLogger("penstock")
 MINUTE = 60.0
 """How long nobody asks again."""
-_COMPILES = "its Python workers compile, which takes some minutes; the code is kept, so that this happens once for an environment"
+_COMPILES = "its Python workers compile, which takes about a minute; the code is kept, so that this happens once for an environment"
 _IDLE = "it is waiting for new rows"
 
 
