@@ -34,6 +34,7 @@ def core(
     keys: Annotated[str, typer.Option(metavar="COUNT", help="Different keys, Zipf(1).")] = "100000",
     repeat: Annotated[str, typer.Option(metavar="N", help="Runs of each, in turns; the best counts.")] = "3",
     policies: Annotated[str, typer.Option(metavar="NAMES", help="all, or names with commas.")] = "all",
+    stats: Annotated[str, typer.Option(metavar="NAME", help="Statistics: decayed, window, sketch or whole.")] = "decayed",
     growth: Annotated[bool, typer.Option("--growth", help="Also count steps per tuple in memories from 1,000 to 1,000,000 rows.")] = False,
     seed: Annotated[str, typer.Option(metavar="N", help="Of the streams.")] = "0",
     form: FormatOption = "table",
@@ -45,6 +46,7 @@ def core(
     }
     memories = [integer(part, "--memory", least=1) for part in words(memory, "--memory")]
     seed_number = integer(seed, "--seed", least=0)
+    choose("--stats", stats, ("decayed", "window", "sketch", "whole"))
 
     from penstock.experiments import multiway_speed, speed
     from penstock.policies.table import POLICIES
@@ -56,8 +58,8 @@ def core(
     with Bar(runs, "making the streams") as bar:
         say = announcing(bar)
         trace = speed.bench_trace(sizes["rows"], sizes["keys"], seed=seed_number)
-        speed.warm_up(names, say=say)
-        timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say)
+        speed.warm_up(names, say=say, stats=stats)
+        timed = speed.speeds(trace, names, window=sizes["window"], memories=memories, repeat=sizes["repeat"], say=say, stats=stats)
         small = {
             "rows": min(100_000, sizes["rows"]),
             "window": min(20_000, sizes["window"]),
@@ -79,7 +81,7 @@ def core(
         print_json(found)
         return
     for size in memories:
-        _print_speeds([s for s in timed if s.memory == size], timed, sizes)
+        _print_speeds([s for s in timed if s.memory == size], timed, sizes, stats)
     typer.echo(f" outputs kept as pairs of row numbers: {_pace(pairs, pairs.totals.n_output)}")
     if gains:
         typer.echo(f" gains of dgl: {_pace(gains, gains.totals.n_gains)}")
@@ -116,7 +118,7 @@ def _pace(speed: Speed, count: int) -> str:
     return f"{million:.1f} million/s ({count:,} by {speed.policy}, {speed.rows:,} tuples, memory {speed.memory:,})"
 
 
-def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[str, int]) -> None:
+def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[str, int], stats: str) -> None:
     columns = [
         "policy",
         "million tuples/s",
@@ -144,7 +146,7 @@ def _print_speeds(speeds: Sequence[Speed], timed: Sequence[Speed], sizes: dict[s
     print_table(
         columns,
         lines,
-        title=f"{rows:,} tuples, {sizes['keys']:,} keys, window {sizes['window']:,}, memory {memory:,}",
+        title=f"{rows:,} tuples, {sizes['keys']:,} keys, window {sizes['window']:,}, memory {memory:,}, statistics {stats}",
         caption=f"Best of {sizes['repeat']}, in turns; outputs are counted, not kept. "
         "bytes/tuple: what the engine's own arrays take, over peak memory.",
     )

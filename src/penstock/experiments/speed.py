@@ -19,6 +19,8 @@ from penstock.statistics.table import open_statistics
 GROWTH = (1_000, 10_000, 100_000, 1_000_000)
 """The memories of the growth table: steps per tuple may rise with their logarithm, not faster."""
 MOST_ROWS = 4_000_000
+STATS = "decayed"
+"""The default statistics of `ps.join`."""
 
 Say = Callable[[str], object]
 
@@ -68,7 +70,7 @@ def bench_trace(rows: int, keys: int, *, seed: int = 0) -> Trace:
     return generate(max(1, rows // 2), keys=keys, skew=1.0, ranks="uncorrelated", importance="rare", groups=min(5, keys), seed=seed)
 
 
-def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool = False, seed: int = 0) -> TimedRun:
+def play(trace: Trace, policy: str, *, window: int, memory: int, stats: str = STATS, outputs: bool = False, seed: int = 0) -> TimedRun:
     """Play a trace once; every output counts 1. What `simulate` does, with the engine at hand.
 
     >>> play(bench_trace(1000, 50), "prob", window=100, memory=20).totals.peak_memory
@@ -79,20 +81,22 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, outputs: bool =
         window=window,
         memory=memory,
         objective="count",
-        stats="whole",
+        stats=stats,
         seed=seed,
         has_importance=trace.importance is not None,
     )
     chosen = open_policy(policy, problem)
     compiled = compiled_form(problem, chosen) is not None
-    source, batch = open_statistics(problem, trace, Batch.of(trace, problem), by_row=not compiled)
+    source, batch = open_statistics(problem, trace, Batch.of(trace, problem), by_row=not compiled, policy=chosen)
     engine = open_engine(problem, chosen, source, Keep(outputs=outputs))
     began = perf_counter()
     engine.play(batch)
     return TimedRun(perf_counter() - began, engine.totals, getattr(engine, "structure_bytes", None))
 
 
-def speeds(trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say) -> list[Speed]:
+def speeds(
+    trace: Trace, policies: Sequence[str], *, window: int, memories: Sequence[int], repeat: int, say: Say, stats: str = STATS
+) -> list[Speed]:
     """Every policy in every memory, the best of `repeat` runs in turns: a slow minute of the machine hits all alike.
 
     >>> [s.policy for s in speeds(bench_trace(1000, 50), ["fifo", "prob"], window=100, memories=[20], repeat=2, say=len)]
@@ -101,7 +105,7 @@ def speeds(trace: Trace, policies: Sequence[str], *, window: int, memories: Sequ
     best: dict[tuple[int, str], TimedRun] = {}
     for number, memory, policy in _turns(policies, memories, repeat):
         say(f"{policy}, memory {memory:,}, run {number} of {repeat}")
-        played = play(trace, policy, window=window, memory=memory)
+        played = play(trace, policy, window=window, memory=memory, stats=stats)
         known = best.get((memory, policy))
         if known is None or played.seconds < known.seconds:
             best[memory, policy] = played
@@ -136,12 +140,12 @@ def dense(policy: str, *, outputs: bool, rows: int = 100_000, window: int = 20_0
     return Speed(policy, max(1, window // 2), len(trace), best.seconds, best.totals, best.structure_bytes)
 
 
-def warm_up(policies: Sequence[str], *, say: Say) -> None:
+def warm_up(policies: Sequence[str], *, say: Say, stats: str = STATS) -> None:
     """Compile, or load what was compiled, before the clock runs."""
     trace = bench_trace(2_000, 100)
     for policy in policies:
         say(f"{policy}: compiling, or loading what was compiled")
-        play(trace, policy, window=200, memory=100)
+        play(trace, policy, window=200, memory=100, stats=stats)
     play(trace, "prob", window=200, memory=100, outputs=True)
 
 
