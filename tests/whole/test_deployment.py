@@ -33,6 +33,7 @@ def test_a_package_that_is_sent_with_the_job(tmp_path):
         job = shutil.copy(SUPPORT / "deployed_job.py", tmp_path)
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         settings = {"spark.executor.memory": "512m", "spark.ui.enabled": "false", "spark.executor.extraJavaOptions": quick}
+        settings["spark.executorEnv.NUMBA_CACHE_DIR"] = str(tmp_path / "kept")  # as on a machine that has no code
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         command = [str(home / "bin" / "spark-submit"), "--master", url, "--py-files", str(sent), *options, str(job), str(folder)]
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=900, check=False)
@@ -40,5 +41,6 @@ def test_a_package_that_is_sent_with_the_job(tmp_path):
     places = json.loads((folder / "places.json").read_text())
     assert len(places) > 1 and all("/penstock.zip/penstock/" in place for place in places), places
     assert any(str(tmp_path / "cluster") in place for place in places), places  # a worker's own copy
+    assert len(list((tmp_path / "kept").glob("kernels-*/kernels-*.zip"))) == 1  # that of the driver was taken
     emitted, owed = sink(folder), settled(folder)
     assert emitted + owed == exact(folder, "prob") and emitted and owed

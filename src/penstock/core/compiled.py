@@ -62,14 +62,36 @@ def say_if_cold(function: str) -> None:
             "Penstock compiles, which takes about a minute, and will do so again in the next process: no folder was found to which this "
             "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
-    elif folder is not None and not any(Path(folder).glob(f"**/{function}-*.nbi")):
+    elif is_cold(function):
         logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
+
+
+def is_cold(function: str) -> bool:
+    """Whether a compiled function (`module.name`) would be compiled by the first who calls it, for all who come later."""
+    folder = None if config.DISABLE_JIT else _cache_folder()
+    return folder is not None and not any(Path(folder).glob(f"**/{function}-*.nbi"))
+
+
+def takes(name: str) -> bool:
+    """Whether an archive of code of this name fits, and has not been taken yet."""
+    folder = None if config.DISABLE_JIT else _cache_folder()
+    return folder is not None and name == _archive_of(folder) and not (Path(folder) / name).exists()
+
+
+def take(name: str, code: bytes) -> None:
+    """Keep the code of an archive, which comes from somebody who may run code here."""
+    if takes(name):
+        unpack(code, name, Path(str(_cache_folder())))
 
 
 def kept_code() -> tuple[str, bytes] | None:
     """The code that this user has on this machine, as an archive with its name; None: it is kept nowhere."""
     folder = None if config.DISABLE_JIT else _cache_folder()
-    return None if folder is None else (archive_name(Path(folder).name.removeprefix("kernels-")), pack(Path(folder)))
+    return None if folder is None else (_archive_of(folder), pack(Path(folder)))
+
+
+def _archive_of(folder: str) -> str:
+    return archive_name(Path(folder).name.removeprefix("kernels-"))
 
 
 def is_compiling() -> bool:

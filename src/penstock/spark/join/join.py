@@ -34,6 +34,7 @@ from penstock.spark.observe.first_batch import Awaited
 from penstock.spark.observe.listener import follower_of
 from penstock.spark.observe.metrics import RESULTS, constants, metrics, moving_part
 from penstock.spark.observe.warn import warn
+from penstock.spark.session.sent_code import send_code
 from penstock.spark.session.session import use_this_package, use_this_python
 
 _STREAMING = "spark.sql.streaming."
@@ -131,7 +132,8 @@ def _assembled(made: PlannedJoin) -> DataFrame:
         if not is_remote():
             follower_of(made.spark, Awaited)
     played = _packed(made.frames, plan, streaming).groupBy(SHARD)
-    results = played.transformWithStateInPandas(JoinProcessor(plan), RESULTS, "Append", "None")
+    code = send_code(made.spark) if made.shard.engine.is_compiled else None
+    results = played.transformWithStateInPandas(JoinProcessor(plan, code), RESULTS, "Append", "None")
     must = least if made.action == "fail" else None
     recall = must if plan.condition is None else None  # with a condition the gate looks at it
     most = plan.max_output if len(plan.shards) > 1 else None  # a single shard has counted all there is

@@ -26,6 +26,7 @@ from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.join.task import running
 from penstock.spark.observe.metrics import COUNTS
+from penstock.spark.session.sent_code import SentCode
 
 _CELLS = 64  # that are handed out at a time
 _SLICE = 200_000  # rows of a batch query that are played at a time,
@@ -40,8 +41,9 @@ Packed = tuple[int, int, int, int, bytes | None, bytes | None, int]
 class JoinProcessor(StatefulProcessor):
     """Plays the packed rows of a shard through its engine."""
 
-    def __init__(self, plan: ShardPlan) -> None:
+    def __init__(self, plan: ShardPlan, code: SentCode | None = None) -> None:
         self.plan = plan
+        self.code = code
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
@@ -50,6 +52,8 @@ class JoinProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Play what has come for a shard: a micro-batch, or in a batch query all there is, slice by slice."""
+        if self.code is not None:
+            self.code.take()
         number = self.plan.shards.index(int(key[0]))
         query, run, batch = running()
         if query is None:
