@@ -9,12 +9,26 @@ from penstock.core.errors import PenstockError
 from penstock.spark.observe.metrics import HAS_IMPORTANCE
 
 
+class Joins(dict[str, dict[str, Any]]):
+    """Metrics by the name of the join.
+
+    >>> Joins()["penstock"]
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: the query has reported nothing of a join 'penstock': since it was started no batch had rows for it
+    """
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        others = f"; it has of {', '.join(self)}" if self else ": since it was started no batch had rows for it"
+        raise PenstockError(f"the query has reported nothing of a join {name!r}{others}")
+
+
 @dataclass(frozen=True)
 class Progress:
     """The last batch of a query: its id and, by the name of each join, its metrics."""
 
     batch: int
-    joins: dict[str, dict[str, Any]]
+    joins: Joins
 
     def __str__(self) -> str:
         lines = [f"batch {self.batch}"]
@@ -47,7 +61,7 @@ def progress(query: Any) -> Progress | None:
         for earlier in reversed(query.recentProgress):
             before = joins_in(earlier)
             joins = {name: filled(numbers, before.get(name, {})) for name, numbers in joins.items()}
-    return Progress(int(last.batchId), joins)
+    return Progress(int(last.batchId), Joins(joins))
 
 
 def joins_in(event: Any) -> dict[str, dict[str, Any]]:
