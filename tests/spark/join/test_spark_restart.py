@@ -180,7 +180,7 @@ def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, mem
     from penstock.spark.join import join as operator
 
     plans = []
-    monkeypatch.setattr(operator, "JoinProcessor", lambda plan, make=operator.JoinProcessor: plans.append(plan) or make(plan))
+    monkeypatch.setattr(operator, "JoinProcessor", lambda plan, code, make=operator.JoinProcessor: plans.append(plan) or make(plan, code))
     frames = streams_of(spark, tmp_path, some_parts())
     _, seen = ran(joined(*frames.values(), memory=memory, shards=shards), tmp_path)
     held: Counter[str] = Counter()
