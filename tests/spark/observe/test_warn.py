@@ -29,16 +29,16 @@ def warner():
     return made
 
 
-def test_a_batch_whose_rows_are_mostly_late_is_warned_of_once_per_query(warner, caplog):
+def test_a_batch_with_many_late_rows_is_warned_of_once_per_query(warner, caplog):
     with caplog.at_level(logging.WARNING, logger="penstock"):
-        for event in (batch(0, 200, 100), batch(1, 99, 99), batch(2, None, None), batch(3, 0, 0)):
+        for event in (batch(0, 200, 20), batch(1, 99, 99), batch(2, None, None), batch(3, 0, 0)):
             warner.progressed(event)
         assert not caplog.records
         for event in (
             batch(4, 31_777, 31_776),
             batch(5, 200, 200),
-            batch(6, 200, 101, query="q2", name="other"),
-            batch(7, 100, 51, name="new"),
+            batch(6, 200, 21, query="q2", name="other"),
+            batch(7, 100, 11, name="new"),
         ):
             warner.progressed(event)
     said = [record.getMessage() for record in caplog.records]
@@ -46,9 +46,9 @@ def test_a_batch_whose_rows_are_mostly_late_is_warned_of_once_per_query(warner, 
         "join mine: 31,776 of 31,777 rows of batch 4 came too late: sources must bring rows in the order of time, within the lateness "
         "(l: 1 hour, r: 1 hour), and a folder of files is read by modification time"
     )
-    assert "join other: 101 of 200 rows of batch 6 came too late" in said[1]
+    assert "join other: 21 of 200 rows of batch 6 came too late" in said[1]
     assert "within the lateness (l: 0 seconds, r: 90 seconds)" in said[1]
-    assert "join new: 51 of 100 rows" in said[2] and "within the lateness, and" in said[2]
+    assert "join new: 11 of 100 rows" in said[2] and "within the lateness, and" in said[2]
     assert len(said) == 3
 
 

@@ -24,7 +24,9 @@ from penstock.spark.observe.progress import joins_in
 
 logger = logging.getLogger("penstock")
 _FEW = 100
-"""Rows of a batch below which it does not matter that most of them are late."""
+"""Rows of a batch below which it does not matter how many of them are late."""
+_MANY = 0.1
+"""The part of a batch beyond which late rows are no exception: all rows of one stream may be less than half."""
 _STARTING = "Initializing StreamExecution"
 """What Spark calls the state of a query until then."""
 failures = logging.getLogger("penstock.failures")
@@ -69,7 +71,7 @@ def _lengths(lateness: Mapping[str, int]) -> str:
 
 
 class _Warner:
-    """Warns of batches that lost too much, and once per query of rows without a time and of a batch whose rows are mostly late."""
+    """Warns of batches that lost too much, and once per query of rows without a time and of a batch with many late rows."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = ref(spark)
@@ -102,7 +104,7 @@ class _Warner:
             if found["total_n_null"] and self._first(progress, name, "n_null"):
                 logger.warning("join %s: %d rows without a time were dropped; they are counted as n_null", name, found["total_n_null"])
             rows, late = found["n_input"] or 0, found["n_late"] or 0
-            if rows >= _FEW and late > rows / 2 and self._first(progress, name, "n_late"):
+            if rows >= _FEW and late > rows * _MANY and self._first(progress, name, "n_late"):
                 logger.warning(
                     "join %s: %s of %s rows of batch %s came too late: sources must bring rows in the order of time, "
                     "within the lateness%s, and a folder of files is read by modification time",
