@@ -34,7 +34,8 @@ from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.bench.contenders import CONTENDERS, Job, query
 from penstock.spark.bench.contest import _settings, _watch, open_session
 from penstock.spark.join import join as operator
-from penstock.spark.join.processor import JoinProcessor, _counts, _frame, _gather, _packed
+from penstock.spark.join.processor import JoinProcessor
+from penstock.spark.join.shard_player import _counts, _frame, _gather, _packed
 
 
 class Idle(JoinProcessor):

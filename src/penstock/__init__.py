@@ -1,26 +1,28 @@
 """Penstock: stream joins in sliding windows under a hard memory budget. `import penstock as ps`."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+import penstock.optimum  # the package, before the function of that name takes its place here
 from penstock.core.errors import PenstockError
-from penstock.core.quality import Quality, compare
-from penstock.core.trace import Trace, read_trace
-from penstock.engine.contract import Keep
-from penstock.engine.run import JoinRun
-from penstock.engine.view import View
-from penstock.generator.generate import generate
-from penstock.multiway.order import order_joins
-from penstock.multiway.stats import WindowStats
-from penstock.multiway.strategies import StrategyRun
-from penstock.optimum.optimum import optimum
-from penstock.optimum.schedule import Optimum
-from penstock.policies.base import Policy
-from penstock.policies.table import POLICIES
-from penstock.shard.shares.budget import Budget
-from penstock.simulator.policy_checks import check_policy
-from penstock.simulator.simulate import exact, simulate
 
 if TYPE_CHECKING:  # so that editors and type checkers know them
+    from penstock.core.quality import Quality, compare
+    from penstock.core.trace import Trace, read_trace
+    from penstock.engine.contract import Keep
+    from penstock.engine.run import JoinRun
+    from penstock.engine.view import View
+    from penstock.generator.generate import generate
+    from penstock.multiway.order import order_joins
+    from penstock.multiway.stats import WindowStats
+    from penstock.multiway.strategies import StrategyRun
+    from penstock.optimum.optimum import optimum
+    from penstock.optimum.schedule import Optimum
+    from penstock.policies.base import Policy
+    from penstock.policies.table import POLICIES
+    from penstock.shard.shares.budget import Budget
+    from penstock.simulator.policy_checks import check_policy
+    from penstock.simulator.simulate import exact, simulate
     from penstock.spark.join.explain import explain
     from penstock.spark.join.join import join
     from penstock.spark.join.stream import stream
@@ -28,9 +30,18 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.spark.settle.settle import debt, settle
     from penstock.spark.static.truncate import truncate
     from penstock.spark.watch import watch
+else:
+    del penstock.optimum
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "Budget": "shard.shares.budget", "JoinRun": "engine.run", "Keep": "engine.contract", "Optimum": "optimum.schedule",
+    "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
+    "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
+    "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "optimum": "optimum.optimum",
+    "order_joins": "multiway.order", "read_trace": "core.trace", "simulate": "simulator.simulate",
+}  # fmt: skip
 _ON_SPARK = {
     "debt": "settle.settle", "explain": "join.explain", "join": "join.join", "progress": "observe.progress", "settle": "settle.settle",
     "stream": "join.stream", "truncate": "static.truncate", "watch": "watch",
@@ -38,7 +49,10 @@ _ON_SPARK = {
 
 
 def __getattr__(name: str) -> object:
-    """What needs Spark is imported when it is asked for; a misspelt name is told the nearest."""
+    """Everything is imported when it is asked for: a worker of Spark needs little of it. A misspelt name is told the nearest."""
+    if name in _HOMES:
+        globals()[name] = found = getattr(import_module(f"penstock.{_HOMES[name]}"), name)
+        return found
     if name in _ON_SPARK:
         from penstock.spark.session.presence import on_spark
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.shard.shard import Shard
 from penstock.shard.shard_plan import ShardPlan
-from penstock.spark.join import processor
+from penstock.spark.join import shard_player
 
 
 def main(rows: int, keys: int, memory: int, predicate: str, judged: bool, batches: int) -> None:
@@ -41,7 +41,7 @@ def main(rows: int, keys: int, memory: int, predicate: str, judged: bool, batche
             key = np.full(rows, keys * (1 - number))
             own |= {f"key{number}": key, f"{side}_k": key} if predicate != "=" else {"key0": key}
             tables.append(pa.table(own))
-        frames = processor._handed_on(shard.pieces(tables, np.array([batch, batch])))
+        frames = shard_player._handed_on(shard.pieces(tables, np.array([batch, batch])))
         while True:
             try:
                 made += len(next(frames))

@@ -17,6 +17,7 @@ import numba
 from numba import types as untyped_types
 from numba.core import caching as untyped_caching
 from numba.core import config as untyped_config
+from numba.core import runtime as untyped_runtime
 from numba.core.compiler_lock import global_compiler_lock
 
 from penstock.core.compiling.archive import archive_name, pack, unpack
@@ -27,6 +28,7 @@ from penstock.core.owned_folder import own_folder, own_name
 types: Any = untyped_types
 config: Any = untyped_config
 caching: Any = untyped_caching
+runtime: Any = untyped_runtime
 
 logger = logging.getLogger("penstock")
 
@@ -132,6 +134,7 @@ def _take_turns(dispatcher: Any, folder: str) -> None:
     compile_now, cached = dispatcher.compile, dispatcher._cache
     key_of = cached._index_key
     cached._index_key = lambda signature, _: key_of(signature, AnyMachine())
+    cached.load_overload = lambda signature, target: _load(cached, signature, target)
 
     def compile_in_turn(signature: Any) -> Any:
         with global_compiler_lock:
@@ -141,6 +144,17 @@ def _take_turns(dispatcher: Any, folder: str) -> None:
                 return compile_now(signature)
 
     dispatcher.compile = compile_in_turn
+
+
+def _load(cached: Any, signature: Any, target: Any) -> Any:
+    """Machine code from disk, if it is there.
+
+    Numba first imports all that it could compile, SciPy's linear algebra among it: a second, in every worker of Spark. Code that is
+    compiled already needs none of that, only what arrays are made with.
+    """
+    runtime.rtsys.initialize(target)
+    with cached._guard_against_spurious_io_errors():
+        return cached._load_overload(signature, target)
 
 
 def _is_kept(dispatcher: Any, signature: Any) -> bool:

@@ -40,8 +40,6 @@ from penstock.shard.waiting_rows import FACTS, ROWS
 
 FORMAT = 2
 """Of what is written into the state. A release reads the formats up to its own."""
-HEAD = "mark string, settings string, n_snapshot bigint, first_log bigint, next_log bigint, log_bytes bigint, n_null bigint"
-CELL_KEY, CELL_VALUE = "kind string, number bigint", "cell binary"
 _CHUNK = 8 << 20  # bytes of a snapshot or log in one cell
 _TUPLE = 100  # bytes of a tuple in a snapshot, about
 _PAST = 25  # bytes of a row of the past in a snapshot, about
