@@ -83,6 +83,7 @@ def test_a_pipeline_with_a_place_inside_another_is_refused(tmp_path, places, tol
 class TestOnSpark:
     pytestmark = ON_SPARK
 
+    @pytest.mark.slow
     def test_a_join_sees_what_its_streams_read(self, spark, tmp_path):
         parts = [[], []]
         left, right = (in_batches(spark, tmp_path / side, parts) for side in "lr")
@@ -104,6 +105,7 @@ class TestOnSpark:
         said = " ".join(record.getMessage() for record in caplog.records)
         assert "checkpoint must lie apart from the sink" in said and "archive must lie apart from the sink" in said
 
+    @pytest.mark.slow
     def test_a_join_whose_checkpoint_is_in_its_sink_is_stopped_before_it_has_begun(self, spark, tmp_path, caplog):
         left, right = (in_batches(spark, tmp_path / side, [rows(side, 5)] * 3) for side in "lr")
         writer = joined(left, right, name="inside").writeStream.format("parquet").trigger(availableNow=True)

@@ -30,6 +30,7 @@ def settings() -> Iterator[tuple[str, dict[str, Any], int, float]]:
             yield f"Zipf({skew}) {ranks}", {"skew": float(skew), "keys": 50, "ranks": ranks}, 400, 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.jit_only
 def test_elife_beats_life_and_never_falls_behind_prob() -> None:
     gains, worst = [], 2.0

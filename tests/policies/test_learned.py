@@ -19,7 +19,7 @@ from penstock.policies import learned
 from penstock.policies.learned import Learned
 from penstock.statistics import returns
 from penstock.statistics.returns import Returns
-from strategies import BOUNDED, COMPILED, EVERYTHING, WINDOWS, cases, examples, memories
+from strategies import BOUNDED, COMPILED, EVERYTHING, WINDOWS, cases, examples, later, memories
 
 
 @examples(4)
@@ -51,7 +51,7 @@ def random_trace(random: Random, rows: int, streams: str, *, weighed: bool, tick
 
 
 @pytest.mark.usefixtures("short_epochs")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(10), *map(later, range(10, 24))])
 def test_both_forms_learn_alike(seed):
     """Over several epochs: two to four streams, windows of all kinds, values, sizes of memory."""
     random = Random(seed)

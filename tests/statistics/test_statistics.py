@@ -200,8 +200,8 @@ def log_of_ages(rows: list[Row], x: Row, stream: int, now: int, half_life: float
     return most + math.log2(math.fsum(2.0 ** (e - most) for e in exponents)) if exponents else -math.inf
 
 
-@pytest.mark.parametrize("half_life", (1.0, 3.0, 10.0))
-@pytest.mark.parametrize("streams", (2, 3, 4))
+@pytest.mark.parametrize("half_life", (1.0, later(3.0), 10.0))
+@pytest.mark.parametrize("streams", (2, 3, later(4)))
 @pytest.mark.parametrize("steps", ((0, 1, 1, 3), (0, 1, 40), (1, 2000)), ids=("steady", "with gaps", "over ages"))
 def test_decayed_is_the_sum_of_fading_arrivals(steps, streams, half_life):
     rows = random_rows(4, 80, streams=streams, steps=steps)

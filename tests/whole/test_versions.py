@@ -20,7 +20,7 @@ from penstock.spark.reshard.reshard import reshard
 from penstock.spark.session.presence import GENERATOR, LEAST
 from sparks import ON_SPARK, SCHEMA, VERSION, add_batches, bag, in_batches, joined, ran, rows, spark_join
 
-pytestmark = ON_SPARK
+pytestmark = [*ON_SPARK, pytest.mark.slow, pytest.mark.versions]
 RESHARD = (4, 2)
 
 

@@ -23,6 +23,7 @@ from penstock.shard.state_rows import check, settings
 from penstock.spark.join.condition import _strange_words, check_harmless
 from penstock.spark.join.condition_settings import ANSI, ZONE
 from sparks import ON_SPARK, SCHEMA, at, bag_of_members, joined
+from strategies import later
 
 on_spark = [*ON_SPARK]
 COLUMNS = ["k", "l_v", "r_ts", "user"]
@@ -131,6 +132,7 @@ class TestOnSpark:
 
     pytestmark = on_spark
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("condition", STRANGE)
     def test_what_is_strange_is_not_evaluated_for_an_archive(self, spark, condition):
         with pytest.raises(ps.PenstockError, match=r"the archive has a condition with .* trust=True"):
@@ -144,6 +146,7 @@ class TestOnSpark:
     def frames(self, spark: Any) -> list[Any]:
         return [spark.createDataFrame([(at(0), "a", "1")], SCHEMA)] * 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "condition",
         (
@@ -163,21 +166,21 @@ class TestOnSpark:
         "condition",
         (
             "l_ts < current_timestamp()",
-            "l_ts < current_date",
-            "l_ts < now()",
+            later("l_ts < current_date"),
+            later("l_ts < now()"),
             "current_user() = 'x'",
             "l_ts < 'now'",
-            "current_timezone() = 'x'",
+            later("current_timezone() = 'x'"),
             "l_ts < cast(trim(' now ') as timestamp)",
-            "l_ts < to_timestamp(concat('no', 'w'))",
+            later("l_ts < to_timestamp(concat('no', 'w'))"),
             "to_date(l_ts) < cast(lower('TODAY') as date)",
-            "l_ts < cast(ifnull('now', 'x') as timestamp)",
-            "l_ts < cast(nvl('now', 'x') as timestamp)",
-            "l_ts < cast(left('nowx', 3) as timestamp)",
+            later("l_ts < cast(ifnull('now', 'x') as timestamp)"),
+            later("l_ts < cast(nvl('now', 'x') as timestamp)"),
+            later("l_ts < cast(left('nowx', 3) as timestamp)"),
             "l_ts < cast(concat(left('nox', 2), right('xw', 1)) as timestamp)",
-            "l_ts < to_timestamp(ifnull('now', 'y'))",
-            "l_ts < try_to_timestamp(left('nowx', 3))",
-            "to_date(l_ts) < to_date(left('todayx', 5))",
+            later("l_ts < to_timestamp(ifnull('now', 'y'))"),
+            later("l_ts < try_to_timestamp(left('nowx', 3))"),
+            later("to_date(l_ts) < to_date(left('todayx', 5))"),
         ),
     )
     def test_with_an_archive_it_refuses_what_settles_otherwise(self, spark, tmp_path, condition):
@@ -185,6 +188,7 @@ class TestOnSpark:
         with pytest.raises(ps.PenstockError, match=r"condition must not depend on .* with archive="):
             joined(*self.frames(spark), condition=condition, archive=str(tmp_path))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "condition",
         (
@@ -203,6 +207,7 @@ class TestOnSpark:
         with pytest.raises(ps.PenstockError, match="condition must be deterministic"):
             joined(*self.frames(spark), condition="of_chance(l_v)")
 
+    @pytest.mark.slow
     def test_a_crafted_condition_is_not_evaluated(self, spark, tmp_path):
         shards = shards_of((8, 8))[:1]
         crafted = "a_v >= 0 and reflect('java.lang.System', 'setProperty', 'penstock.trap', 'ran') is null"

@@ -57,6 +57,8 @@ class TestOnSpark:
         (record,) = caplog.records
         assert "join many: spark.sql.shuffle.partitions is 9, so every batch runs 9 tasks for 2 shards" in record.getMessage()
 
+    @pytest.mark.slow
+    @pytest.mark.versions
     def test_a_query_started_again_without_new_rows_says_that_it_waits(self, spark, tmp_path, monkeypatch, caplog):
         monkeypatch.setattr(awaited, "SECONDS", 0.5)
         frame = joined(*self.sides(spark, tmp_path), shards=2, name="idle")

@@ -41,6 +41,7 @@ FAR = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 SOON = at(11 * DAY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right", "shards"),
     ((FAR, None, 2), later(SOON, None, 1), later(SOON, SOON, 2), later(FAR, FAR, 7), later(FAR, SOON, 2)),

@@ -150,6 +150,7 @@ def inputs(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_other_joins_over_an_old_checkpoint_are_refused_and_so_is_a_memory_of_its_own(spark, inputs):
     budget = ps.Budget(MEMORY, joins=["clicks"], shared=str(inputs / "shares"))
     ran(a_join(spark, inputs, "clicks", budget), inputs)

@@ -95,6 +95,7 @@ def test_a_limit_must_be_a_whole_number(most, what):
 class TestOnSpark:
     pytestmark = ON_SPARK
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("shards", "options"),
         [(2, {}), later(1, {}), later(2, {"condition": "l_v < r_v"})],
@@ -123,6 +124,7 @@ class TestOnSpark:
         assert sum("x" in row[2] for row in bag(out).elements()) == seen[-1]["n_output"] > 0
         assert "condition" in options or seen[-1]["n_output"] == 512
 
+    @pytest.mark.slow
     def test_a_batch_query_has_one_limit_for_all_of_it(self, spark):
         frames = [
             spark.createDataFrame([(at(i), "a", f"{side}{i}") for i in range(10)], "ts timestamp, k string, v string") for side in "lr"

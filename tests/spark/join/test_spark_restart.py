@@ -46,6 +46,8 @@ def test_a_restart_goes_on_where_the_query_stopped(spark, tmp_path):
     assert not got - exact and after[-1]["total_lost"] == sum(exact.values()) - sum(got.values()) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 def test_a_checkpoint_keeps_its_policy_where_none_is_named_and_explain_shows_what_was_learned(spark, tmp_path):
     parts = some_parts(2)
     frames = streams_of(spark, tmp_path, {side: parts[side][:1] for side in "lr"})
@@ -63,6 +65,8 @@ def test_a_checkpoint_keeps_its_policy_where_none_is_named_and_explain_shows_wha
     assert "#" in told and told.count("up to") == 18
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 @pytest.mark.parametrize(("then", "most"), (({"memory": 10}, 10), later({"memory": 200}, 200), later({"memory": {"l": 5, "r": 30}}, 35)))
 def test_memory_may_change_at_a_restart_and_the_loss_is_still_counted(spark, tmp_path, then, most):
     parts = some_parts()
@@ -111,6 +115,8 @@ def test_what_may_not_change_is_refused_before_data_is_touched(spark, stopped, t
     assert sorted(path.name for path in (folder / "out" / "_spark_metadata").iterdir()) == written
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 @pytest.mark.parametrize("changed", ({"key": "j"}, later({"time": "other"})), ids=str)
 def test_other_columns_of_the_same_types_are_other_keys_and_times(spark, tmp_path, changed):
     parts = some_parts(2)
@@ -174,6 +180,8 @@ class Cells(dict):
         return iter(self.items())
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 @pytest.mark.parametrize(("memory", "shards"), (later(30, 1), later(31, 2), ("12 KB", 2)))
 def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, memory, shards):
     """Read back with Spark's state reader, and opened as a worker would."""

@@ -69,6 +69,7 @@ def arrivals(kind: pa.DataType, weighed: bool) -> pa.Table:
 
 
 # A few, since each is a query of several batches: every type of key has a policy that decides otherwise.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "kind", "shards"),
     (("prob", pa.string(), 3), later("dgl", pa.int16(), 2), later("life", pa.float64(), 5), later("rand", pa.decimal128(38, 0), 2)),
@@ -87,6 +88,7 @@ def test_a_stream_in_batches_is_what_shards_play(spark, tmp_path, policy, kind, 
 
 
 # Two runs: a restart goes on with the shares that were in effect.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "place", "shards"),
     (("prob", "archive", 3), later("fifo", "shared", 4), later("learned", "archive", 2), later("rand", "shared", 3)),

@@ -30,6 +30,7 @@ def pairs(spark: Any, values: list[tuple[Any, Any]], **options: Any) -> Counter[
     return bag(ps.join(sides, memory=100, **options).select("a_v", "b_v"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"on": "x", "predicate": "!=", "shards": 2}, {"predicate": "a.x != b.x"}])
 def test_nan_differs_from_nothing_that_could_match(spark, how):
     assert pairs(spark, [(NAN, None), (1.0, None), (None, None), (2.0, None)], **how) == Counter([(1, 3), (3, 1)])

@@ -45,6 +45,7 @@ TOLD = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shards", "options", "collide"), TOLD)
 def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, monkeypatch, shards, options, collide):
     if collide:
@@ -66,6 +67,7 @@ def test_the_recall_that_is_told_is_the_recall_there_is(spark, tmp_path, monkeyp
         assert 0 <= batch["recall"] <= 1 and batch["retained_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_few_ghosts_make_an_estimate_that_says_so(spark, tmp_path):
     frames, _ = two_streams(spark, tmp_path)
     _, seen = ran(joined(*frames.values(), memory=30, shards=1, lateness="0 seconds", ghosts=20), tmp_path)
@@ -73,6 +75,7 @@ def test_few_ghosts_make_an_estimate_that_says_so(spark, tmp_path):
     assert not last["total_lost_is_exact"] and last["total_recall_low"] < last["total_recall"] < last["total_recall_high"]
 
 
+@pytest.mark.slow
 def test_rows_without_a_time_are_counted_and_dropped(spark, tmp_path, caplog):
     left, right = rows("l", 20), rows("r", 20)
     frames = [in_batches(spark, tmp_path / tag, [[*part, (None, "a", "x"), (None, "b", "y")]]) for tag, part in (("l", left), ("r", right))]
@@ -99,6 +102,7 @@ def test_a_batch_that_loses_too_much_is_not_committed_and_a_restart_goes_on(spar
     assert seen[-1]["total_n_input"] == 480 and seen[-1]["total_recall"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_batch_whose_late_rows_missed_too_much_is_not_committed(spark, tmp_path):
     """Nothing is shed: what is missing, late rows have missed."""
     parts = {
@@ -113,6 +117,7 @@ def test_a_batch_whose_late_rows_missed_too_much_is_not_committed(spark, tmp_pat
     assert seen[-1]["lost"] == sum(abs(x - y) < 10 for x in range(20) for y in range(20))
 
 
+@pytest.mark.slow
 def test_a_warning_is_logged_below_min_recall_and_progress_shows_the_metrics(spark, tmp_path, caplog):
     frames, _ = two_streams(spark, tmp_path)
     frame = joined(*frames.values(), memory=20, shards=1, lateness="0 seconds", min_recall=0.99, name="small")
@@ -152,6 +157,7 @@ def test_joined_rows_can_be_watermarked_and_aggregated(spark, tmp_path):
     assert bag(spark.table("counted")) == bag(exact.groupBy(F.window("l_ts", "30 seconds")).count())
 
 
+@pytest.mark.slow
 def test_a_batch_without_data_forgets_nothing(spark, tmp_path):
     """Spark runs one to move a watermark on: no shard is asked, so the life of the query is that of the batch before."""
     frames, _ = two_streams(spark, tmp_path)
@@ -213,6 +219,7 @@ def test_metrics_are_those_of_all_shards_together(spark, shards):
     assert told["memory_l"] == told["retained_rows"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moving", "budget"), ((0, 100), (80, 130)), ids=("of its own", "of several joins"))
 def test_shares_are_told_as_parts_of_an_equal_one(spark, moving, budget):
     """Rows without counts of a shard, as a condition makes them, count for nothing."""

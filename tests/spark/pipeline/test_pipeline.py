@@ -73,6 +73,7 @@ def exact(ticks: int = 60, **source: Any) -> int:
     return int(ps.exact(ps.Trace(Generator(**options).arrivals(0, ticks, ticks)), window=10).n_output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pace", (later({"ticks_per_batch": 7}), {"ticks_per_batch": 60}, later({"rows_per_second": 100})))
 def test_the_generator_gives_the_same_rows_however_batches_are_cut(spark, tmp_path, pace):
     source = GENERATOR | pace | {"disorder": 3, "importance": "rare", "drift": 25}
@@ -122,6 +123,7 @@ def test_files_in_and_files_out(spark, tmp_path, kind):
     assert (tmp_path / "out" / "key=0").is_dir()
 
 
+@pytest.mark.slow
 def test_sparks_rate_source_to_the_console(spark, capfd):
     sources = {"ticker": {"kind": "rate", "rows_per_second": 20, "partitions": 1}}
     streams = {
@@ -191,12 +193,14 @@ def test_run_prints_a_line_per_batch_or_an_object(spark, tmp_path, monkeypatch, 
     assert all(event["retained_rows"] <= 60 and event["rows_per_second"] > 0 for event in events)
 
 
+@pytest.mark.slow
 def test_run_shows_what_went_to_memory(spark, capsys):
     changes = [*SHORT, "--set", 'sink={kind = "memory", trigger = "available now", show = 2}', "--set", "join.shards=1"]
     assert run(["run", str(SAMPLE), *changes]) == 0
     assert "only showing top 2 rows" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_demo_compares_and_draws(spark, tmp_path, capsys):
     out = tmp_path / "new" / "demo"
     assert run(["demo", "--out", str(out), *SHORT, "--format", "json"]) == 0

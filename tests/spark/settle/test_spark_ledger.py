@@ -35,6 +35,7 @@ def exact(spark: Any, parts: dict[str, list[list[tuple[Any, ...]]]]) -> Counter[
     return bag(spark_join(*(spark.createDataFrame([row for part in parts[side] for row in part], SCHEMA) for side in "lr"), ["k"], 10))
 
 
+@pytest.mark.slow
 def test_a_ledger_of_an_earlier_release_goes_on(spark, tmp_path):
     """Two batches were played and the first was settled, by code that wrote no manifests."""
     for archive in sorted(DATA.glob("ledger-*.tar.gz")):
@@ -91,6 +92,7 @@ def test_a_failed_batch_and_then_fewer_shards_and_then_the_old_checkpoint_again(
 NAMES = ["_ROW", "_batch", "_Time", "_ends", "_KEY0", "_bucket", "_value", "row", "time"]
 
 
+@pytest.mark.slow
 def test_columns_may_be_called_as_ours(spark, tmp_path):
     keys = NAMES[::2]
     schema = ", ".join(["ts timestamp", *(f"`{name}` string" for name in NAMES)])

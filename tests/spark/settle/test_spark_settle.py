@@ -56,6 +56,8 @@ def test_emitted_and_settled_are_everything_over_a_restart_with_less_memory(spar
     assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum((first + later).values())  # late rows are in the loss
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 def test_what_a_broken_promise_missed_is_lost_and_settled_over_a_restart(spark, tmp_path):
     """Each row should have one partner, and has several: it leaves with the first, and settling makes what the others would have made."""
     parts = {side: disorderly(side) for side in "lr"}
@@ -74,6 +76,8 @@ def test_what_a_broken_promise_missed_is_lost_and_settled_over_a_restart(spark, 
     assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum(settled.values()) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 def test_in_order_the_debt_is_what_the_meter_counted(spark, tmp_path):
     parts = {side: [[row for row in rows(side, 150, seconds=60) if at(b) <= row[0] < at(b + 20)] for b in (0, 20, 40)] for side in "lr"}
     frames = [in_batches(spark, tmp_path / side, parts[side]) for side in "lr"]
@@ -89,6 +93,8 @@ def test_a_batch_query_is_settled_too(spark, tmp_path):
     assert made + settled == whole and settled
 
 
+@pytest.mark.slow
+@pytest.mark.versions
 def test_an_archive_that_cannot_be_written_fails_the_query(spark, tmp_path):
     (tmp_path / "file").write_text("in the way")
     frames = [in_batches(spark, tmp_path / side, [rows(side, 10)]) for side in "lr"]

@@ -60,6 +60,7 @@ def test_frames_are_truncated_as_their_histograms_are(spark, budget, method):
         assert all(row[1] is not None for rows in kept.values() for row in rows)
 
 
+@pytest.mark.slow
 def test_which_tuples_stay_does_not_depend_on_partitions_or_order(spark):
     frames = relations(spark)
     options = {"on": "k", "keep": (31, 17), "method": "ndg"}
@@ -175,6 +176,7 @@ def test_a_stream_emits_each_window_when_it_is_closed_as_a_batch_would(spark, tm
 # -------------------------------------------------------------------------------------------------------- command line
 
 
+@pytest.mark.slow
 def test_the_command_line_truncates_files_and_writes_what_is_kept(spark, tmp_path, capsys):
     for name, frame in relations(spark).items():
         frame.withColumn("ts", F.col("ts").cast("string")).toPandas().to_csv(tmp_path / f"{name}.csv", index=False)

@@ -260,6 +260,7 @@ def test_prometheus_and_the_page_get_what_progress_reports(spark, tmp_path):
                 assert scraped(served)["penstock_n_input_total", "few"] == 240 and not scraped(served)["penstock_query_failed", "few"]
 
 
+@pytest.mark.slow
 @on_spark
 def test_a_pipeline_says_where_it_can_be_watched(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
