@@ -31,8 +31,6 @@ NOTHING = 2.0**-100
 """What a tuple can expect at least, so that among those that expect nothing the more valuable stay."""
 TRUST = 4.0
 """Arrivals by which a state is drawn to what is known of its neighbours."""
-POOLED = ((2, 3, 4), (2, 4), (4,), ())
-"""Over which axes of (own, other, count, gap, own gap) what was counted is summed up, level by level: each is drawn to the one before."""
 KEPT = 16.0
 """Reaches in which what was learned loses half its weight."""
 EPOCHS = 8

@@ -30,7 +30,6 @@ from penstock.engine.chance_steps import (
     GAPS,
     KEPT,
     ONE,
-    POOLED,
     SAMPLE,
     TRUST,
     Scale,
@@ -217,19 +216,54 @@ def opened(streams: int) -> Floats:
 
 def learned(tables: Ints, streams: int, pace: float) -> Floats:
     """The arrivals per foretold arrival in each state, or per tick where none can be foretold."""
-    shape = (streams, streams, COUNTS, GAPS, GAPS)
-    came, foretold, spent = (table.reshape(shape) for table in tables)
-    out: Floats = np.ones(shape)
-    for axes in POOLED:  # each level is drawn to the one before
-        seen, told = (table[:, :, 1:].sum(axis=axes, keepdims=True) / ONE for table in (came, foretold))
-        out[:, :, 1:] = (seen + TRUST * out[:, :, 1:]) / (told * pace + TRUST)
-    first, ticks = came[:, :, 0, -1] / ONE, spent[:, :, 0, -1].astype(np.float64)
-    total, whole = came[:, :, 0, -1].sum(axis=-1, keepdims=True) / ONE, spent[:, :, 0, -1].sum(axis=-1, keepdims=True)
-    mean = total / np.maximum(whole, 1)
-    known = np.broadcast_to(mean > 0, first.shape)
-    out[:, :, 0] = 0.0
-    out[:, :, 0, -1][known] = ((first + 1.0) / (ticks + 1.0 / np.where(mean > 0, mean, 1.0)))[known]
-    return np.ascontiguousarray(out.reshape(-1))
+    out: Floats = np.zeros(tables.shape[1])
+    _learn(tables, streams, pace, out)
+    return out
+
+
+@kernel
+def _learn(tables: Ints, streams: int, pace: float, out: Floats) -> None:
+    """`learned`: each quotient is drawn to that of all states with the same count and gap, that to the same gap, that to all."""
+    for own in range(streams):
+        for other in range(streams):
+            base = cell_of(streams, own, other, 0, 0, 0)
+            whole = _quotient(tables, base, 1, COUNTS, 0, GAPS, 0, GAPS, pace, 1.0)
+            for gap in range(GAPS):
+                alike = _quotient(tables, base, 1, COUNTS, gap, gap + 1, 0, GAPS, pace, whole)
+                for count in range(1, COUNTS):
+                    near = _quotient(tables, base, count, count + 1, gap, gap + 1, 0, GAPS, pace, alike)
+                    for own_gap in range(GAPS):
+                        one = _quotient(tables, base, count, count + 1, gap, gap + 1, own_gap, own_gap + 1, pace, near)
+                        out[base + cell_of(1, 0, 0, count, gap, own_gap)] = one
+            _learn_new(tables, base + cell_of(1, 0, 0, 0, _NEVER_STEP, 0), out)
+
+
+@kernel
+def _quotient(
+    tables: Ints, base: int, count: int, counts: int, gap: int, gaps: int, own_gap: int, own_gaps: int, pace: float, drawn_to: float
+) -> float:  # fmt: skip
+    """The arrivals per foretold one in the states from `count`, `gap` and `own_gap` up to the numbers after them."""
+    came = foretold = 0
+    for often in range(count, counts):
+        for since in range(gap, gaps):
+            first = base + cell_of(1, 0, 0, often, since, 0)
+            for cell in range(first + own_gap, first + own_gaps):
+                came += tables[0, cell]
+                foretold += tables[1, cell]
+    return float((came / ONE + TRUST * drawn_to) / (foretold / ONE * pace + TRUST))
+
+
+@kernel
+def _learn_new(tables: Ints, first: int, out: Floats) -> None:
+    """The arrivals per tick of keys that the partner has not seen, from the state `first` on."""
+    came = spent = 0
+    for cell in range(first, first + GAPS):
+        came += tables[0, cell]
+        spent += tables[2, cell]
+    if came > 0:
+        mean = came / ONE / max(spent, 1)
+        for cell in range(first, first + GAPS):
+            out[cell] = (tables[0, cell] / ONE + 1.0) / (tables[2, cell] + 1.0 / mean)
 
 
 def faded(tables: Ints, reaches: float) -> Ints:
@@ -258,9 +292,9 @@ def _part(reach: float, parts: int) -> int:
 
 @kernel
 def is_sampled(key: int, mask: int) -> bool:
-    """Whether a key is in the sample."""
+    """Whether a key, and not the lack of one, is in the sample."""
     mixed = ((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x2545F491
-    return bool(((mixed >> 12) & mask) == 0)
+    return bool((((mixed >> 12) & mask) | (key >> 63)) == 0)
 
 
 @kernel
@@ -302,7 +336,7 @@ def _settle(facts: Floats, place: int, tables: Ints, streams: int, reach: float,
 @kernel
 def _settle_all(known: Ints, facts: Floats, tables: Ints, settings: Floats, spans: Floats, mask: int, now: int) -> None:
     for place in range(len(known)):
-        if known[place] >= 0 and is_sampled(known[place], mask):
+        if is_sampled(known[place], mask):
             _settle(facts, place, tables, len(spans), settings[0], spans, float(now))
 
 
@@ -325,7 +359,7 @@ def _observe(
         place = find(known, key[position]) if alone and key[position] >= 0 else 0
         if position >= at[3]:  # else it has stopped in this instant
             for came in range(position, end):
-                if key[came] >= 0 and is_sampled(key[came], mask):
+                if is_sampled(key[came], mask):
                     _count(known, facts, place if alone else find(known, key[came]), tables, streams, stream[came], now, reach, spans)
         while row < end:
             if key[row] >= 0:

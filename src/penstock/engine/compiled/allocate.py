@@ -63,6 +63,7 @@ def allocate(
         "stack": 128,
         "fresh": fresh,
         "arrived": fresh if ranking.prices == Prices.PATTERNS else 1,
+        "offers": PATIENCE,
         "waiting": 4 * PATIENCE * n,
         "clues": groups * 2 * n if learns else 1,
         "waits": groups if learns else 1,

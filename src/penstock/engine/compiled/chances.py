@@ -20,23 +20,41 @@ from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.engine.chance_steps import COUNT_BOUNDS, COUNTS, GAP_ENDS, GAPS, LEAST, NOTHING, TIMERS
 from penstock.engine.compiled.batch_columns import BatchColumns
-from penstock.engine.compiled.memory import find_ring
-from penstock.engine.compiled.state import Memory, chances, clues, groups, paths, queues, spans, waits
-from penstock.engine.compiled.tournament import promote, rebuild
+from penstock.engine.compiled.memory import find_ring, place_of
+from penstock.engine.compiled.state import (
+    Memory,
+    chances,
+    clues,
+    groups,
+    paths,
+    queues,
+    spans,
+    table,
+    touch_clue,
+    touch_group,
+    touch_group_end,
+    touch_holder,
+    touch_key,
+    touch_table,
+    touch_wait,
+    waits,
+)
+from penstock.engine.compiled.tournament import crown_all, promote, reseat
 
 _BOUND1, _BOUND2, _BOUND3, _BOUND4 = COUNT_BOUNDS
 _NEVER = GAPS - 1
 _SHORT = ~((1 << 47) - 1)  # of the 53 bits of a number, the sign, the exponent and five
+_AHEAD = 4  # rows
 PATH = 5
 """Numbers of a partner in `paths`: gap, step, weight, what was expected so far, what is there."""
 
 
 @inlined
 def gap_step(gap: float, reach: float) -> int:
-    """The step of a gap."""
+    """The step of a gap. To count all that have ended is faster than to stop at the first that has not, which nobody can foretell."""
     step = 0
-    while step < _NEVER and gap >= reach * GAP_ENDS[step]:
-        step += 1
+    for end in range(TIMERS):
+        step += gap >= reach * GAP_ENDS[end]
     return step
 
 
@@ -211,6 +229,15 @@ def foresee(memory: Memory, batch: BatchColumns, begin: int, end: int) -> None:
         ring = find_ring(memory, batch.key[at])
         if ring >= 0:
             set_clues(memory, ring, batch.rates[at])
+        _look_ahead(memory, batch, at)
+
+
+@inlined
+def _look_ahead(memory: Memory, batch: BatchColumns, at: int) -> None:
+    """Ask for the place of a key that comes soon, and for the class in the place of one that comes sooner; most often it is its own."""
+    if at + 2 * _AHEAD < len(batch.key):
+        touch_table(memory, place_of(memory.table_size, batch.key[at + 2 * _AHEAD]))
+        _fetch(memory, int(table(memory)[place_of(memory.table_size, batch.key[at + _AHEAD])]))
 
 
 @kernel
@@ -220,19 +247,34 @@ def wake(memory: Memory) -> None:
         memory.renewed = 0
         for group in range(memory.groups_size):
             if groups(memory)[group].kin >= 0 and groups(memory)[group].members > 0:
-                groups(memory)[group].price = _expected(memory, group)
-        rebuild(memory)
+                price = _expected(memory, group)
+                if groups(memory)[group].price != price:
+                    groups(memory)[group].price = price
+                    reseat(memory, 0, group)
+        crown_all(memory)
     now = _now(memory)
     for step in range(TIMERS - 1, -1, -1):
         bound = step_end(step, memory.reach)
         group = queues(memory)[2 * step]
         while group >= 0 and waits(memory)[group].event + bound <= now:
+            _fetch(memory, int(waits(memory)[group].after))
             rest(memory, group)
             after = max(step + 1, gap_step(now - waits(memory)[group].event, memory.reach))  # far from 1970 differences are not exact
             if after < TIMERS:
                 enqueue(memory, group, after)
             _reprice(memory, group)
             group = queues(memory)[2 * step]
+
+
+@inlined
+def _fetch(memory: Memory, group: int) -> None:
+    """Ask for all that a new price of a class, which may be none (-1), will look at."""
+    touch_wait(memory, group)
+    touch_group(memory, group)
+    touch_group_end(memory, group)
+    touch_clue(memory, group * 2 * memory.streams)
+    touch_key(memory, group)
+    touch_holder(memory, group)
 
 
 @kernel

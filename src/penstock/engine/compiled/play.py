@@ -57,7 +57,22 @@ from penstock.engine.compiled.ranking import (
     is_kinetic,
 )
 from penstock.engine.compiled.slot_price import observe, use_toll
-from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, marks, met, parting, pools, ranks, slots, weights
+from penstock.engine.compiled.state import (
+    Memory,
+    arrived,
+    fresh,
+    groups,
+    ladder,
+    lanes,
+    marks,
+    met,
+    offers,
+    parting,
+    pools,
+    ranks,
+    slots,
+    weights,
+)
 from penstock.engine.compiled.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
 from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
 
@@ -185,9 +200,10 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
                 note_arrival(memory, at - begin, stream, bits)
             which = lanes(memory)[stream].pool
             if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
-                if memory.banded or (ring < 0 if memory.prices == CHANCES else in_ring(memory, ring, stream) < 0):
+                if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
-                    away = low >= 0 and is_hopeless(memory, low, price_at(memory, batch, at), batch.expiry[at], stream)
+                    offers(memory)[at - begin] = price_at(memory, batch, at)
+                    away = low >= 0 and is_hopeless(memory, low, offers(memory)[at - begin], batch.expiry[at], stream)
         if joins:
             made = pause[MADE_BEFORE] if halfway else memory.made
             memory.attempts += not halfway
@@ -269,7 +285,8 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     for at in range(begin, end):
         slot = fresh(memory)[at - begin]
         if slot < 0:
-            ring = find_ring(memory, batch.key[at]) if memory.half_life > 0 or memory.prices == CHANCES else -1
+            asks = memory.half_life > 0 or (memory.prices == CHANCES and memory.streams > 2)  # of two streams `foresee` has done it
+            ring = find_ring(memory, batch.key[at]) if asks else -1
             if ring >= 0:
                 set_rates(memory, ring, batch.rates[at])
             continue

@@ -156,6 +156,7 @@ ARRAYS: dict[str, Any] = {
     "stack": np.int32,
     "fresh": np.int32,  # slots of this instant's arrivals, -1 for those turned away
     "arrived": np.int32,  # ep: the bands of this instant's arrivals
+    "offers": np.float64,  # prices of this instant's arrivals, where they are few
     "waiting": np.int32,  # classes that are new in this instant, and not yet in the tournament
     "clues": np.float64,  # learned, by class and stream: the count of its key, then by class and stream when that came last
     "waits": WAIT,  # by class
@@ -254,13 +255,15 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 (
     lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, waiting, clues, waits, queues, chances, spans, paths, met, parting,
+    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
+    parting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 
-def _toucher(name: str) -> Any:
+def _toucher(name: str, *, end: bool = False) -> Any:
     """A function that asks the processor to fetch one element of the array under `name`, which will soon be needed, and does not wait."""
     width = np.dtype(ARRAYS[name]).itemsize
+    inside = width - 1 if end else 0
 
     def plain(memory: Memory, at: int) -> None:
         pass
@@ -274,7 +277,8 @@ def _toucher(name: str) -> Any:
             word = context.get_value_type(types.int64)
             base = builder.load(cgutils.get_record_member(builder, arguments[0], record.offset(f"{name}_at"), word))
             index = context.cast(builder, arguments[1], at, types.int64)
-            where = builder.inttoptr(builder.add(base, builder.mul(index, ir.Constant(word, width))), cgutils.voidptr_t)
+            offset = builder.add(builder.mul(index, ir.Constant(word, width)), ir.Constant(word, inside))
+            where = builder.inttoptr(builder.add(base, offset), cgutils.voidptr_t)
             flag = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
             fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -286,4 +290,7 @@ def _toucher(name: str) -> Any:
     return compiled
 
 
-touch_slot, touch_rank, touch_group, touch_key = (_toucher(name) for name in ("slots", "ranks", "groups", "keys"))
+touch_slot, touch_rank, touch_group, touch_key, touch_clue, touch_wait, touch_table, touch_holder = (
+    _toucher(name) for name in ("slots", "ranks", "groups", "keys", "clues", "waits", "table", "holders")
+)
+touch_group_end = _toucher("groups", end=True)  # it may lie in the next cache line

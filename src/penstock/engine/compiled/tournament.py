@@ -234,6 +234,22 @@ def rebuild(memory: Memory) -> None:
             tree = int(lanes(memory)[stream_of(memory, group)].tree)
             leaf = (tree if is_kinetic(memory) else level) * memory.leaves + group
             _seat(memory, level, tree, group, leaf, there)
+    crown_all(memory)
+
+
+@inlined
+def reseat(memory: Memory, level: int, group: int) -> None:
+    """Take note that the price of a class, which is in a tournament, has changed, without a decision yet."""
+    if memory.judged:
+        keys(memory)[level * memory.leaves + group] = key_of(memory, level, group)
+
+
+@kernel
+def crown_all(memory: Memory) -> None:
+    """Decide again in every tournament that is held, from the leaves to the roots."""
+    if not memory.judged:
+        return
+    for level in range(memory.levels):
         for tree in range(memory.trees):
             root = root_at(memory, level, tree)
             clock = lanes(memory)[lane_of(memory, tree)].clock

@@ -8,7 +8,7 @@ from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import chance_price
 from penstock.engine.compiled.class_prices import partner_rate
 from penstock.engine.compiled.ranking import CHANCES, GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
-from penstock.engine.compiled.state import Memory, bands, fresh, lanes, pools, slots
+from penstock.engine.compiled.state import Memory, bands, fresh, lanes, offers, pools, slots
 from penstock.engine.compiled.tournament import hold
 
 
@@ -61,7 +61,7 @@ def next_turned_away(memory: Memory, which: int, batch: BatchColumns, begin: int
                 other = batch.stream[best]
                 life = life_left(memory, stream, batch.expiry[at])
                 rest = life_left(memory, other, batch.expiry[best])
-                sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price_at(memory, batch, best), rest)
+                sign = compare_worth(memory, stream, offers(memory)[at - begin], life, offers(memory)[best - begin], rest)
             if sign < 0 or (sign == 0 and stream < batch.stream[best]):
                 best = at
     return best
@@ -73,7 +73,8 @@ def ranks_below(memory: Memory, batch: BatchColumns, at: int, slot: int, base_ro
     stream = batch.stream[at]
     life = life_left(memory, stream, batch.expiry[at])
     price = price_of(memory, group_of(memory, slot))
-    sign = compare_worth(memory, stream, price_at(memory, batch, at), life, price, remaining(memory, slot))
+    offered = offers(memory)[base_row + at - memory.first_row]
+    sign = compare_worth(memory, stream, offered, life, price, remaining(memory, slot))
     if sign != 0:
         return bool(sign < 0)
     if batch.time[at] != slots(memory)[slot].time:
