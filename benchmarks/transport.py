@@ -71,7 +71,7 @@ def throwing_away(stream: int, shards: Any, *told: Any, **options: Any) -> Any:
     def pack(batches: Any) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        yield _headers(stream, shards, UNKNOWN, 0)
+        yield _headers(stream, shards, UNKNOWN, 0, None)
         spare_from_collection("pack")
 
     return pack
