@@ -1,8 +1,8 @@
 # `make` alone lists what can be done. Needs GNU make, a POSIX sh and Python 3.11 or newer; everything else is
 # installed into .venv by `make setup`, at the versions and hashes of the lock files.
 
-# Three processes keep two cores busy: tests on Spark wait as much as they compute.
-JOBS ?= 3
+# As many processes as cores: Spark gives a Python process ten seconds to connect, which a busy machine may not manage.
+JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
