@@ -158,9 +158,10 @@ def closed(streams: int, weighed: bool) -> Callable[[Batches], Batches]:
         return pa.record_batch([[None], [own]], schema=whole)
 
     def close_up(batches: Batches) -> Batches:
-        judged = dict.fromkeys(JUDGED, 0.0)
+        judged: dict[str, float] = {}
         waiting: list[pa.Table] = []
         for kind, cell, places in _passed(batches):
+            judged = judged or dict.fromkeys(JUDGED, 0.0)
             if kind == _COUNTS:
                 own = np.frombuffer(cell, np.float64)
                 yield counts([0.0 if name in JUDGED else count for name, count in zip(names, own, strict=True)])
@@ -173,7 +174,8 @@ def closed(streams: int, weighed: bool) -> Callable[[Batches], Batches]:
                 yield from _closed(waiting, whole)
                 waiting = []
         yield from _closed(waiting, whole)
-        yield counts([judged.get(name, 0.0) for name in names])
+        if judged:  # a task without shards has nothing to say
+            yield counts([judged.get(name, 0.0) for name in names])
         spare_from_collection("close")
 
     return close_up
