@@ -169,7 +169,7 @@ def closed(streams: int, weighed: bool) -> Callable[[Batches], Batches]:
             table = from_cell(cell)
             rows = table if len(places) == table.num_rows else table.take(pa.array(places))
             made = _judge(rows, judged, weighed)
-            waiting.append(made.drop_columns(LOST))
+            waiting += [made.drop_columns(LOST)] if made.num_rows else []
             if sum(one.nbytes for one in waiting) >= CELL_SIZE:
                 yield from _closed(waiting, whole)
                 waiting = []
