@@ -8,21 +8,20 @@ from hypothesis import strategies as st
 
 import oracle
 import penstock as ps
-from strategies import POWERS, ROWS, TIME, Case, cases, examples
-
-PER_KEY = st.tuples(st.just("rows_per_key"), POWERS)
+from agreement import agree
+from strategies import COMPILED, MODELS, PER_KEY, ROWS, SHAPES, SWITCHES, TIME, Case, cases, examples, later, memories, random_case
 
 
 @examples(4)
 @given(cases(windows=PER_KEY))
 def test_a_window_for_each_key(case: Case):
-    assert case.played() == case.expected()
+    agree(case)
 
 
 @examples(4)
 @given(cases(n=st.integers(2, 3), windows=PER_KEY | TIME | ROWS, batches=True))
 def test_beside_other_windows_and_over_batches(case: Case):
-    assert case.played() == case.expected()
+    agree(case)
 
 
 @examples(3)

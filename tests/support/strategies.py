@@ -324,6 +324,7 @@ def schedules(values: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[in
 
 TIME = st.tuples(st.just("time"), POWERS)
 ROWS = st.tuples(st.just("rows"), POWERS)
+PER_KEY = st.tuples(st.just("rows_per_key"), POWERS)
 TUMBLING = st.tuples(st.just("tumbling"), POWERS)
 LANDMARK = st.tuples(st.just("landmark"), st.integers(-1, 12))
 NO_WINDOW = st.just(("none",))

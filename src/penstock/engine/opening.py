@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.core.problem import Problem
+from penstock.core.state_encoding import is_data
 from penstock.engine.contract import Engine, Keep, Policy, Ranking, Statistics, read_keep
+from penstock.engine.pickled import is_pickle
 
 
 def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:
@@ -18,9 +22,14 @@ def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: 
     return CompiledEngine(problem, ranking, statistics, keep)
 
 
+def is_stepwise(state: Any) -> bool:
+    """Whether the stepwise engine gave this `snapshot` or `freeze`. It goes on with it, though another might begin today."""
+    return "snapshot" in state if isinstance(state, dict) else is_pickle(state) or is_data(state)
+
+
 def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
     """How the compiled engine would rank for this policy; None where only the stepwise engine will do."""
-    if not problem.predicate.is_equality or problem.objective.function is not None or problem.counts_keys:
+    if not problem.predicate.is_equality or problem.objective.function is not None:
         return None
     return policy.ranking(problem)
 
@@ -31,6 +40,4 @@ def why_stepwise(problem: Problem) -> str:
         return "links between columns"
     if not problem.predicate.is_equality:
         return f"the predicate {problem.predicate.name}"
-    if problem.counts_keys:
-        return "windows of the rows of each key"
     return "the policy" if problem.objective.function is None else "a value function of yours"

@@ -175,7 +175,9 @@ class StepwiseEngine:
         if self.memory is None:
             return {name: np.empty(0, np.float64 if name == "importance" else np.int64) for name in TUPLE}
         order = np.argsort(self.memory["row"])
-        return {name: self.memory[name][order] for name in TUPLE}
+        found = {name: self.memory[name][order] for name in TUPLE}
+        by_key = self._kinds("rows_per_key")[found["stream"]]
+        return found | {"expiry": found["expiry"] - np.where(by_key, self.memory["followers"][order], 0)}
 
     def snapshot(self) -> bytes:
         """The state between two batches, as data."""

@@ -94,7 +94,9 @@ def _scores(engine: CompiledEngine, live: Ints) -> Floats:
     if kind in (Kind.PRICE, Kind.STAY):  # elife: a slot that is freed is rented again, at the same price per tick
         return np.asarray(price, np.float64)
     if kind == Kind.LIFE:
-        return np.asarray(price * np.maximum(0, slots["expiry"] - lanes["clock"][slots["stream"]]), np.float64)
+        from penstock.engine.compiled.key_clocks import expiries_of
+
+        return np.asarray(price * np.maximum(0, expiries_of(arrays, live) - lanes["clock"][slots["stream"]]), np.float64)
     score = arrays["ranks"]["score"][live]
     if kind == Kind.SCORE_TIMES_PRICE:
         return np.asarray(score * price, np.float64)

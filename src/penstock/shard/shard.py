@@ -19,7 +19,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
 from penstock.engine.contract import Engine, Keep, Played, Totals
-from penstock.engine.opening import open_engine
+from penstock.engine.opening import is_stepwise, open_engine
 from penstock.ledger.manifest import Attempt
 from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.cells import UNKNOWN, ticks
@@ -105,14 +105,23 @@ class Shard:
         self.aside = Aside(plan)
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
 
-    def _open(self, policy: Any) -> Engine:
+    def _open(self, policy: Any, *, stepwise: bool = False) -> Engine:
         chosen = open_policy(policy, self.problem)
         self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
         keep = Keep(outputs=True, sheds=True, expired=True, done=True)
         half = None if self.plan.overhead is None else self.plan.overhead // 2
         statistics = open_running(self.problem, chosen, half)
         self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
-        return open_engine(self.problem, chosen, statistics, keep)
+        return open_engine(self.problem, chosen, statistics, keep, stepwise=stepwise)
+
+    def go_on(self, state: bytes | dict[str, Any], *, trust: bool = False) -> None:
+        """Have an engine go on from what one gave: a snapshot, or what it froze. What the stepwise engine began it plays on."""
+        if self.engine.is_compiled and is_stepwise(state):
+            self.engine = self._open(self.plan.options["policy"], stepwise=True)
+        if isinstance(state, bytes):
+            self.engine.restore(state, trust=trust)
+        else:
+            self.engine.thaw(state)
 
     def _most_ghosts(self) -> int:
         """How many ghosts the meter may keep: so many as were asked for, if they have room."""

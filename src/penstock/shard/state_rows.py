@@ -300,7 +300,7 @@ def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
         )
     new.holding.restore(old.holding.facts())
     new.caps = new.holding.caps
-    new.engine.restore(old.engine.snapshot())
+    new.go_on(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
     new.aside = old.aside.under(plan)
@@ -362,7 +362,7 @@ def _restore(shard: Shard, cell: bytes) -> None:
     if "share" in state:
         shard.hold(state["share"])
         shard.reserve(np.zeros(1, np.int64))  # nothing is held yet
-    shard.engine.restore(state["engine"].tobytes(), trust=trust)
+    shard.go_on(state["engine"].tobytes(), trust=trust)
     meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
     meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
     shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None}, trust=trust)

@@ -10,6 +10,7 @@ from penstock.core.problem import Problem
 from penstock.core.window import NEVER
 from penstock.engine.chance_steps import COUNTS, GAPS, TIMERS, Scale
 from penstock.engine.compiled.chances import PATH
+from penstock.engine.compiled.key_clocks import PER_KEY
 from penstock.engine.compiled.patterns import FEW_STREAMS
 from penstock.engine.compiled.sort_key import LAST
 from penstock.engine.compiled.state import ARRAYS, Memory, attach
@@ -19,6 +20,7 @@ from penstock.engine.contract import Bands, Ranking
 from penstock.engine.ranking_codes import Kind, Prices
 
 _LINE = 64  # bytes of a cache line
+_IN_ROWS = {"rows": 1, "rows_per_key": PER_KEY}
 
 
 def allocate(
@@ -73,6 +75,7 @@ def allocate(
         "paths": PATH * n,
         "met": slots if problem.has_matches else 1,
         "parting": slots if problem.has_matches else 1,
+        "tallies": groups if problem.counts_keys else 1,
     }
     arrays = in_one_block(sizes)
     for name in ("table", "floors", "holders", "queues"):
@@ -89,7 +92,7 @@ def allocate(
     lanes["seen"] = lanes["ceiling"] = -NEVER
     lanes["oldest"] = lanes["newest"] = -1
     lanes["length"] = [w.length for w in problem.windows]
-    lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
+    lanes["in_rows"] = [_IN_ROWS.get(w.kind, 0) for w in problem.windows]
     lanes["lateness"] = problem.lateness
     lanes["most"] = problem.most_outputs
     lanes["pool"] = problem.budget.pool
@@ -150,10 +153,11 @@ def pattern_bands(streams: int) -> Bands:
 def _trees(problem: Problem, ranking: Ranking) -> list[int]:
     """The tournament of each stream: one per pool, unless its streams lose at different rates or count time differently."""
     found: dict[tuple[int, float, int], int] = {}
-    out = []
+    out, n = [], problem.n_streams
     for stream, window in enumerate(problem.windows):
         loses = float(window.length) if ranking.kind == Kind.GAIN_LOSS and problem.beta is None else 0.0
-        clock = stream if ranking.kind in (Kind.LIFE, Kind.STAY) and window.kind == "rows" else -1
+        clocks = {"rows": stream, "rows_per_key": n} if ranking.kind in (Kind.LIFE, Kind.STAY) else {}
+        clock = clocks.get(window.kind, -1)  # where each key has a clock, that of the stream stands still
         out.append(found.setdefault((int(problem.budget.pool[stream]), loses, clock), len(found)))
     return out
 

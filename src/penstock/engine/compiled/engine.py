@@ -16,10 +16,11 @@ from penstock.core.compiled import kernel, say_if_cold
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
-from penstock.core.trace import Floats, Ints
+from penstock.core.trace import Bools, Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
 from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.key_clocks import PER_KEY
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.compiled.play import dismiss, expire, play, trim
@@ -39,7 +40,7 @@ from penstock.engine.contract import (
     Statistics,
     Totals,
 )  # fmt: skip
-from penstock.engine.ranking_codes import Prices
+from penstock.engine.ranking_codes import Kind, Prices
 
 _FEW = 1024  # bands
 _SMALL = 1 << 16  # slots or classes
@@ -64,8 +65,8 @@ class CompiledEngine:
         """The bands: those of `ep`, or where prices never change and there are few of them."""
         if self.ranking.prices == Prices.PATTERNS:
             return pattern_bands(self.problem.n_streams)
-        if self.ranking.prices != Prices.RATES:
-            return None
+        if self.ranking.prices != Prices.RATES or (self.ranking.kind == Kind.LIFE and self.problem.counts_keys):
+            return None  # nor where tuples with one price have clocks of their own
         found = self.statistics.bands()
         return found if found is not None and len(found.price) <= max(_FEW, self.problem.budget.most // 4) else None
 
@@ -206,7 +207,7 @@ class CompiledEngine:
         """Begin with the tuples of another engine; what happened before counts nowhere."""
         tuples, seen, totals = other.tuples(), other.seen, other.totals
         stream, expiry = tuples["stream"], tuples["expiry"]
-        ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
+        ordered = _rises(np.where(self._by_key(stream), NEVER, expiry), stream, np.full(len(seen), -NEVER))
         state = as_columns(self.memory, self.arrays)
         none = np.zeros(len(stream))
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
@@ -305,7 +306,12 @@ class CompiledEngine:
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrays["lanes"]["arrivals"],
             instantly=problem.switch("varying-window") == "instant",
         )  # fmt: skip
-        if not self.memory.straggling and not _rises(expiry, batch.stream, self.arrays["lanes"]["ceiling"]):
+        rising = expiry
+        if problem.counts_keys:
+            by_key = self._by_key(batch.stream)
+            expiry = np.where(by_key & (batch.key < 0), DEAD, expiry)  # without a key there is no window
+            rising = np.where(by_key, NEVER, expiry)
+        if not self.memory.straggling and not _rises(rising, batch.stream, self.arrays["lanes"]["ceiling"]):
             self._make_room(0, straggling=True)
         row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
         nobody = (batch.key < 0) | (expiry == DEAD)
@@ -323,6 +329,11 @@ class CompiledEngine:
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
         )
         return BatchColumns(*map(_plain, found))
+
+    def _by_key(self, stream: Ints) -> Bools:
+        """Which rows are in windows of the last rows of each key: their expiries are no times."""
+        found: Bools = self.arrays["lanes"]["in_rows"][stream] == PER_KEY
+        return found
 
     def _price(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from penstock.core.compiled import kernel
 from penstock.core.trace import Ints
-from penstock.core.window import NEVER
+from penstock.core.window import DEAD, NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
 from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
 from penstock.engine.compiled.heaps import make_heap
+from penstock.engine.compiled.key_clocks import PER_KEY, count_in, counts_keys, leaves_at
 from penstock.engine.compiled.kinetic import refresh
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
 from penstock.engine.compiled.memory import (
@@ -38,6 +39,7 @@ from penstock.engine.compiled.memory import (
 from penstock.engine.compiled.moves import enter, forget, leave, victim
 from penstock.engine.compiled.patterns import give_pattern, note_arrival
 from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
+from penstock.engine.compiled.pushed_out import push_out
 from penstock.engine.compiled.ranking import (
     ARRIVAL,
     CHANCES,
@@ -150,6 +152,8 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         lanes(memory)[stream].arrivals += 1
         lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[begin])
     logs.lengths[2] = expire(memory, memory.instant - 1, logs.expired, logs.lengths[2], logs.expired.shape[1] > 0)
+    if counts_keys(memory):
+        push_out(memory, batch, begin, end, logs)
     keep_time(memory)
     if memory.prices == CHANCES:
         wake(memory)
@@ -184,6 +188,8 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
     in_order = time == now and horizon == now
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         stream = batch.stream[at]
+        in_rows = lanes(memory)[stream].in_rows
+        by_key = in_rows == PER_KEY
         ring = find_ring(memory, batch.key[at])
         bits = holders_of(memory, ring) | bit_of(memory, stream)
         joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
@@ -199,7 +205,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             if memory.prices == PATTERNS:
                 note_arrival(memory, at - begin, stream, bits)
             which = lanes(memory)[stream].pool
-            if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+            if door and pools(memory)[which] >= budget_caps[step, which] and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
                 if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
                     offers(memory)[at - begin] = price_at(memory, batch, at)
@@ -228,10 +234,12 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             own = memory.made - made
             if memory.prices == OUTPUTS and own > 0:
                 raise_yield(memory, ring, own)
-        if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+        if not in_rows and batch.expiry[at] <= horizon:
             memory.n_late += 1
         if away:
             fresh(memory)[at - begin] = -1
+            if by_key and in_ring(memory, ring, stream) >= 0:
+                count_in(memory, in_ring(memory, ring, stream), batch.expiry[at])
             continue
         group = claim_class(memory, ring, stream, batch.key[at])
         if time < now and kind >= SCORE:
@@ -239,7 +247,8 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
         if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
             groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
             groups(memory)[ring if ring >= 0 else group].bits |= bit_of(memory, stream)  # the class may have outlived its tuples
-        slot = link(memory, group, time, base_row + at, batch.expiry[at])
+        expiry = count_in(memory, group, batch.expiry[at]) if by_key else batch.expiry[at]
+        slot = link(memory, group, time, base_row + at, expiry)
         fresh(memory)[at - begin] = slot
         if memory.limited:
             met(memory)[slot] = 0
@@ -270,7 +279,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     for at in range(begin, end):
         slot = fresh(memory)[at - begin]
         stream = batch.stream[at]
-        if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+        if slot >= 0 and lanes(memory)[stream].in_rows and leaves_at(memory, slot) <= lanes(memory)[stream].clock:
             group = slots(memory)[slot].group
             unlink(memory, slot)
             if PRICE <= kind < SCORE and not memory.banded:
@@ -463,7 +472,8 @@ def _note(memory: Memory, time: int, logs: Logs) -> None:
 def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
     """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
     for stream in range(memory.streams):
-        lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else memory.now
+        in_rows = lanes(memory)[stream].in_rows
+        lanes(memory)[stream].clock = 0 if in_rows == PER_KEY else lanes(memory)[stream].arrivals if in_rows else memory.now
     horizon = horizon_of(memory)
     slot = next_expired(memory, horizon)
     while slot >= 0:

@@ -12,6 +12,7 @@ from penstock.core.trace import Bools, Ints
 from penstock.engine.chance_steps import TIMERS
 from penstock.engine.compiled.allocate import allocate
 from penstock.engine.compiled.chances import enqueue_all
+from penstock.engine.compiled.key_clocks import expiries_of
 from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
@@ -33,6 +34,7 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     live = live[np.lexsort((arrays["slots"]["row"][live], age))]
     group = arrays["slots"]["group"][live]
     state: dict[str, Any] = {name: arrays["slots"][name][live] for name in _SLOT}
+    state["expiry"] = expiries_of(arrays, live)  # so that the clocks of classes may begin anew
     if len(arrays["ranks"]) == len(arrays["slots"]):
         state |= {name: arrays["ranks"][name][live] for name in _RANK}
     for name in _SLOT_ARRAYS:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
+from penstock.engine.compiled.key_clocks import leaves_at
 from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, tolls
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 
@@ -57,7 +58,7 @@ def life_left(memory: Memory, stream: int, expiry: int) -> int:
 @inlined
 def remaining(memory: Memory, slot: int) -> int:
     """`life_left` of a retained tuple."""
-    return life_left(memory, slots(memory)[slot].stream, slots(memory)[slot].expiry)
+    return life_left(memory, slots(memory)[slot].stream, leaves_at(memory, slot))
 
 
 @inlined

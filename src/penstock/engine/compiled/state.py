@@ -30,7 +30,7 @@ LANE = np.dtype(  # a stream
     [
         ("seen", "i8"),  # largest time
         ("arrivals", "i8"),  # rows so far
-        ("clock", "i8"),  # what scores compare expiries with: now, or the rows so far
+        ("clock", "i8"),  # what scores compare expiries with: now, or the rows so far; 0 where each key has a clock
         ("held", "i8"),  # tuples in memory
         ("ceiling", "i8"),  # largest expiry in the chain of arrivals
         ("drawable", "i8"),  # rand: tuples in `draws`
@@ -38,7 +38,7 @@ LANE = np.dtype(  # a stream
         ("length", "f8"),  # of the window
         ("lateness", "i8"),
         ("pool", "i8"),
-        ("in_rows", "i8"),  # the window counts rows
+        ("in_rows", "i8"),  # the window counts rows: 1 those of the stream, 2 (PER_KEY) those of each key
         ("most", "i8"),  # the outputs after which a tuple leaves (`matches`)
         ("tree", "i8"),  # its tournament
         ("leads", "i8"),  # the first stream of its tournament
@@ -130,6 +130,13 @@ WAIT = np.dtype(  # learned: a class that waits to be priced anew
     ],
     align=True,
 )
+TALLY = np.dtype(  # of a class whose window holds the last rows of each key
+    [
+        ("arrivals", "i8"),  # rows with its stream and key since it is there: the clock of its tuples
+        ("due", "i8"),  # how many of them are yet to come in this instant
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
     "tolls": TOLL,  # by pool
@@ -166,6 +173,7 @@ ARRAYS: dict[str, Any] = {
     "paths": np.float64,  # scratch of chances.py
     "met": np.int64,  # by slot, with `matches`: the outputs that the tuple took part in
     "parting": np.int32,  # slots of tuples that are done in this instant
+    "tallies": TALLY,  # by class, with `rows_per_key`
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
@@ -256,7 +264,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 (
     lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
     holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
-    parting,
+    parting, tallies,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

@@ -17,6 +17,7 @@ Nobody asks who leaves first while there is room for all: tournaments are held o
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
+from penstock.engine.compiled.key_clocks import leaves_at
 from penstock.engine.compiled.kinetic import climb_kinetic, judge, lane_of, vacate
 from penstock.engine.compiled.ranking import (
     STAY,
@@ -61,7 +62,7 @@ def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: b
     elif there:
         price = price_of(memory, group)
         worths(memory)[leaf] = max(0.0, price - toll_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
-        moments(memory)[leaf] = slots(memory)[first(memory, 0, group)].expiry
+        moments(memory)[leaf] = leaves_at(memory, first(memory, 0, group))
     else:
         vacate(memory, leaf)
 

@@ -19,7 +19,7 @@ def will_shed(memory: Memory, batch: BatchColumns, begin: int, end: int, which: 
     for at in range(begin, end):
         stream = batch.stream[at]
         if lanes(memory)[stream].pool == which:
-            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
+            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].clock:
                 used += batch.weight[at] if memory.weighted else 1
     return bool(used > cap)
 
