@@ -300,7 +300,10 @@ class Engine(Protocol):
         """The rows in memory, rising."""
 
     def tuples(self) -> dict[str, Any]:
-        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance."""
+        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance.
+
+        In a window of rows of each key `expiry` is how many of them may still follow.
+        """
 
     def snapshot(self) -> bytes:
         """The state between two batches."""

@@ -63,9 +63,11 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
             "shards by cell, or be copies in a matrix; use a new checkpoint"
         )
     if not _divisible(fixed, plan_of(facts)):  # before any of the state is read
-        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
+        raise PenstockError("the state of a policy or value function of yours cannot be divided; use a new checkpoint")
     old = opened(rows)
     plan = old[0].plan
+    if not all(shard.engine.is_compiled for shard in old):
+        raise PenstockError("the state was begun by an earlier release, step by step, and cannot be divided; use a new checkpoint")
     if any(str(window).startswith("rows:") for window in fixed["window"].values()):
         raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):
