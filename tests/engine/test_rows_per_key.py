@@ -20,7 +20,7 @@ from penstock.engine.worth import worths
 from penstock.policies.table import open_policy
 from penstock.simulator.policy_checks import CHECKS, EVERYTHING, SETTINGS, Trial, keeps_to_the_budget, play_in_parts
 from penstock.statistics.table import RUNNING
-from policy_kinds import DRAWN, KEYED, LEARNING
+from policy_kinds import DRAWN, KEYED, LEARNING, ONE_CLOCK
 from strategies import (
     ALLOCATIONS,
     COMPILED,
@@ -41,9 +41,6 @@ from strategies import (
     opened,
     random_case,
 )
-
-REFUSED = "elife"
-"""The policy that needs one clock for all keys."""
 
 
 @examples(4)
@@ -78,7 +75,7 @@ def test_policies_models_and_statistics_on_traces_of_every_shape(policy: str, mo
         agree(random_case(f"{policy} {model} {stats}", shape, policy=policy, model=model, stats=stats, windows=windows, **options))
 
 
-@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name != REFUSED])
+@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in ONE_CLOCK])
 def test_every_policy_keeps_the_contract(policy: str, monkeypatch: pytest.MonkeyPatch):
     window = {"window": "rows_per_key:2", "stats": "decayed", "half_life": 1.0 if policy == "life" else 2.0}
     monkeypatch.setitem(SETTINGS, "rows of each key", window)  # type: ignore[arg-type]
@@ -94,7 +91,7 @@ def long_trace(random: Random, streams: str, rows: int, keys: int) -> ps.Trace:
     return ps.Trace(columns | {"importance": [float(random.choice((1, 2, 4))) for _ in range(rows)]}, streams=list(streams))
 
 
-@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in (REFUSED, *DRAWN)])
+@pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in (*ONE_CLOCK, *DRAWN)])
 def test_both_forms_play_a_long_trace_alike(policy: str):
     """More keys and tuples than there is room for at first, three streams, large instants; `learned` and pools of streams among them."""
     random = Random(policy)

@@ -34,7 +34,7 @@ from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
 from penstock.simulator.policy_checks import play_in_parts
 from penstock.statistics.table import open_statistics
-from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS
+from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS, ONE_CLOCK
 
 COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
@@ -333,7 +333,7 @@ WINDOWS = {
     "time": TIME, "rows": ROWS, "tumbling": TUMBLING, "landmark": LANDMARK, "none": NO_WINDOW, "schedule": SCHEDULE,
 }  # fmt: skip
 BOUNDED = TIME | TUMBLING | SCHEDULE
-ANY_WINDOW = BOUNDED | ROWS | LANDMARK | NO_WINDOW
+ANY_WINDOW = BOUNDED | ROWS | PER_KEY | LANDMARK | NO_WINDOW
 
 KEYS = st.none() | st.integers(0, 3)
 SWITCHES = st.fixed_dictionaries(
@@ -390,6 +390,8 @@ def cases(
     predicate = draw(predicates)
     if predicate != "=" and policy in KEYED:
         policy = "dimpprob"
+    if predicate != "=" or policy in ONE_CLOCK:
+        chosen = [("rows", *size) if kind == "rows_per_key" else (kind, *size) for kind, *size in chosen]
     source = draw(st.sampled_from(stats if predicate == "=" else [name for name in stats if name != "given"]))
     importance = draw(st.booleans())
     late = st.integers(0, disorder)
