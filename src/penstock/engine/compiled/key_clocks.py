@@ -34,7 +34,7 @@ def counts_keys(memory: Memory) -> bool:
 def leaves_at(memory: Memory, slot: int) -> int:
     """When a tuple leaves, by the clock of its stream. That stands still at 0 where each key has one: then after so many rows."""
     expiry = slots(memory)[slot].expiry
-    if lanes(memory)[slots(memory)[slot].stream].in_rows == PER_KEY:
+    if counts_keys(memory) and lanes(memory)[slots(memory)[slot].stream].in_rows == PER_KEY:
         expiry -= tallies(memory)[slots(memory)[slot].group].arrivals
     return int(expiry)
 
