@@ -61,6 +61,8 @@ WRONG = {
     "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),
     "key of another kind": ({"sources.shop.path": "x"}, "sources.shop.path is no key of a generator source"),
     "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
+    "tumbling": ({"streams.v.window": "tumbling:10"}, 'streams.v.window must be a duration such as "10 minutes" above 0, got \'10\''),
+    "landmark": ({"streams.v.window": "landmark:noon"}, 'streams.v.window must be a time such as "2024-01-01 12:00:00", in UTC'),
     "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
     "comparison": ({"join.predicate": "~"}, "join.predicate must be one of =, !=, <, <=, >, >=,"),
     "comparison of two columns": (

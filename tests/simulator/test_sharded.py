@@ -97,6 +97,16 @@ def test_a_memory_in_bytes_leaves_the_room_that_spark_takes_from_it():
     assert max(held for _, held, _ in fixed.series.tolist()) == 10 and max(held for _, _, held in fixed.series.tolist()) == 4
 
 
+@pytest.mark.parametrize("window", ("tumbling:16", "landmark:100"))
+def test_windows_of_other_kinds_than_a_length_are_played_in_shards(window):
+    trace = a_trace()
+    options = {"window": window, "half_life": 20, "policy": "prob", "keep": EVERYTHING}
+    got = ps.simulate(trace, memory=24, shards=3, **options)
+    parts = [ps.simulate(alone(trace, n, 3)[0], memory=8, clock="streams", **options) for n in range(3)]
+    assert (got.n_output, got.n_shed) == (sum(run.n_output for run in parts), sum(run.n_shed for run in parts)) and got.n_shed > 0
+    assert ps.simulate(trace, memory=4000, shards=3, batch=20, **options).n_output == ps.exact(trace, window=window).n_output
+
+
 class Longest(ps.Policy):
     """Keeps what has produced most, and counts its own calls: a copy of it is in each shard."""
 
@@ -121,7 +131,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many": ({"shards": 10_001}, "shards must be at most 10,000"),
     "memory too small": ({"shards": 30}, "memory must hold at least one row per shard"),
     "rows": ({"window": "rows:5", "half_life": 4}, "shards must be left out where a window counts the rows of a whole stream"),
-    "tumbling": ({"window": "tumbling:5"}, "is none that Spark has, got 'tumbling' for stream R"),
     "another predicate": ({"predicate": "<"}, "shards are simulated for equal keys only, got predicate '<'"),
     "links": ({"predicate": "R.key = S.key"}, "for equal keys only, got predicate 'links'"),
     "the future": ({"stats": "whole"}, "stats of a join in shards must be one of window, decayed, sketch, got 'whole'"),

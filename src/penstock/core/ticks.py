@@ -7,14 +7,13 @@ A trace with timestamps counts microseconds. One whose times are whole numbers s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.core.duration import read_time
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Trace
 from penstock.core.window import COUNTING, by_stream, in_microseconds
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def in_ticks(trace: Trace, **options: Any) -> dict[str, Any]:
@@ -40,17 +39,15 @@ def length(trace: Trace, value: Any, name: str) -> Any:
 
 def moment(trace: Trace, value: Any, name: str) -> Any:
     """A date, in UTC unless it says otherwise, as a time of the trace; anything else as it is."""
-    then = value
-    if isinstance(value, str) and "-" in value.strip()[1:]:
-        try:
-            then = datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise PenstockError(f"{name} must be a time such as 2026-01-31T12:00, got {value!r}") from None
-    if not isinstance(then, datetime):
+    is_text = isinstance(value, str) and "-" in value.strip()[1:]
+    if not is_text and not isinstance(value, datetime):
         return value
+    found = read_time(value)
+    if found is None:
+        raise PenstockError(f"{name} must be a time such as 2026-01-31T12:00, got {value!r}")
     if not trace.timestamps:
         raise PenstockError(f"{name} must be a number of ticks, because the times of this trace are whole numbers, got {value!r}")
-    return (then.replace(tzinfo=then.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+    return found
 
 
 def _span(trace: Trace, value: Any, name: str) -> Any:

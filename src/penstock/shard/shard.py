@@ -35,6 +35,7 @@ from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
+from penstock.shard.row_windows import ends_of, with_expiry, without_dead
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
@@ -237,6 +238,7 @@ class Shard:
         found = self._compared(parts, streams, place) if self.plan.sent and parts else {}
         if not self.plan.sent or not parts:
             found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
+        key = without_dead(self.problem, stream, time, found["key"])
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
         size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
@@ -244,7 +246,7 @@ class Shard:
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
-        rest = {name: column[order] for name, column in found.items()}
+        rest = {name: column[order] for name, column in (found | {"key": key}).items()}
         return Batch(along, rises, importance=importance, size=size, **rest), places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
@@ -388,7 +390,9 @@ class Shard:
         """Rows of a stream as the ledger has them."""
         kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
         kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
-        own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
+        time = ticks(table[self.plan.times[stream]])
+        own = table.select(kept).add_column(0, TIME, pa.array(time))
+        own = with_expiry(own, self.problem, stream, time) if ends_of(self.problem) else own
         for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
             own = own.append_column(name, table[f"key{number}"])
         return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))

@@ -36,6 +36,7 @@ from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.moves import equal_share
+from penstock.shard.stream_window import window_text
 from penstock.shard.waiting_rows import FACTS, ROWS
 
 FORMAT = 2
@@ -156,7 +157,7 @@ def _told(name: str, setting: Any) -> str:
     ('l: 90 seconds, r: none', '1 minute', 'prob')
     """
     if name in _LENGTHS and isinstance(setting, dict):
-        return ", ".join(f"{stream}: {_told(name, length)}" for stream, length in setting.items())
+        return ", ".join(f"{stream}: {window_text(length)}" for stream, length in setting.items())
     return in_units(int(setting)) if name in _LENGTHS and isinstance(setting, int | float) else _plain(setting)
 
 

@@ -1,22 +1,28 @@
-"""The window of a stream on Spark: a duration, without end, or a number of rows; and what belongs to the last. Needs no PySpark."""
+"""The window of a stream on Spark: times are microseconds, given as durations and dates. Needs no PySpark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.duration import microseconds
+from penstock.core.duration import in_time, in_units, microseconds, timestamp
 from penstock.core.errors import PenstockError
 from penstock.core.window import COUNTING, Window
 
 NOT_GIVEN: Any = object()
+_WHAT = (
+    'a duration such as "10 minutes", "tumbling:10 minutes", "landmark:2024-01-01 00:00:00" for all from a time on, "rows:100" for the '
+    'last rows, or "none" for no end'
+)
 
 
 def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str = "window") -> int | str:
-    """The window of a stream: microseconds, "none", "rows:C" or "rows_per_key:C".
+    """The window of a stream: microseconds, or a text that `Window.parse` reads.
 
     >>> window_of("2 seconds"), window_of("rows:100"), window_of(rows_per_key=5)
     (2000000, 'rows:100', 'rows_per_key:5')
+    >>> window_of("tumbling:10 minutes"), window_of("landmark:2024-01-01 00:00:00")
+    ('tumbling:600000000', 'landmark:1704067200000000')
     """
     if rows_per_key is not None:
         if window is not NOT_GIVEN:
@@ -25,18 +31,36 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
             raise PenstockError(f"rows_per_key must be a whole number >= 1, got {rows_per_key!r}")
         return f"rows_per_key:{rows_per_key}"
     if window is NOT_GIVEN:
-        raise PenstockError(f'{argument} must be a duration such as "10 minutes", "rows:100", or "none" for no end, got nothing')
+        raise PenstockError(f"{argument} must be {_WHAT}, got nothing")
     if window is None or window == "none":
         return "none"
-    if isinstance(window, str) and window.partition(":")[0] in COUNTING:
-        parsed = Window.parse(window, argument)
-        return f"{parsed.kind}:{parsed.length}"
+    kind, _, rest = window.partition(":") if isinstance(window, str) else ("", "", "")
+    if kind in COUNTING:
+        return f"{kind}:{Window.parse(window, argument).length}"
+    if kind == "tumbling":
+        return f"{kind}:{microseconds(rest, argument, least=1)}"
+    if kind == "landmark":
+        return f"{kind}:{timestamp(rest, argument)}"
     return microseconds(window, argument, least=1)
+
+
+def window_text(window: int | str) -> str:
+    """A window as users write it; `window_of` reads it.
+
+    >>> [window_text(window) for window in (2_000_000, "tumbling:600000000", "landmark:1704067200000000", "rows:100")]
+    ['2 seconds', 'tumbling:10 minutes', 'landmark:2024-01-01T00:00:00Z', 'rows:100']
+    """
+    if isinstance(window, int):
+        return in_units(window)
+    kind, _, rest = window.partition(":")
+    if kind in ("tumbling", "landmark"):
+        return f"{kind}:{(in_units if kind == 'tumbling' else in_time)(int(rest))}"
+    return window
 
 
 def check_lateness(window: int | str, lateness: int, argument: str = "lateness") -> None:
     """Refuse a lateness for a window that depends on the order of rows."""
-    if lateness and isinstance(window, str) and window != "none":
+    if lateness and str(window).partition(":")[0] in COUNTING:
         told = f"{lateness / 1e6:g} s with {window!r}"
         raise PenstockError(f"{argument} must be 0 where a window counts rows, since it depends on their order, got {told}")
 

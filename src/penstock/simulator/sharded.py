@@ -36,8 +36,6 @@ from penstock.shard.spark_hash import placed
 from penstock.simulator.played_shard import PlayedShard, summed
 from penstock.statistics.table import RUNNING
 
-_WINDOWS = ("time", "none", "rows_per_key")
-
 
 def play_shards(
     trace: Trace,
@@ -132,11 +130,12 @@ def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
         raise PenstockError(f"shards are simulated for equal keys only, got predicate {told!r}: leave shards out")
     if problem.has_lifetime:
         raise PenstockError("shards play what Spark does, which has windows only, got a column 'lifetime': leave it or shards out")
-    allowed = _WINDOWS if count > 1 else (*_WINDOWS, "rows")
     for name, window in zip(problem.streams, problem.windows, strict=True):
-        if window.kind not in allowed:
-            why = "counts the rows of a whole stream, which shards cannot" if window.kind == "rows" else "is none that Spark has"
+        if window.kind == "rows" and count > 1:
+            why = "counts the rows of a whole stream, which shards cannot"
             raise PenstockError(f"shards must be left out where a window {why}, got {window.kind!r} for stream {name}")
+        if window.kind == "schedule":
+            raise PenstockError(f"shards must be left out where a window is none that Spark has, got {window.kind!r} for stream {name}")
     return count
 
 

@@ -22,7 +22,7 @@ from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
 from penstock.core.value import USER
-from penstock.core.window import COUNTING, NEVER, expiries
+from penstock.core.window import COUNTING, NEVER, Window, expiries
 from penstock.engine.binding import combinations
 from penstock.engine.contract import PIECE
 
@@ -172,7 +172,8 @@ class Past:
 
     def _ends(self, columns: dict[str, Any]) -> Ints:
         windows = self.problem.windows
-        return expiries(windows, columns["stream"], columns["time"], None, np.zeros(len(windows), np.int64))
+        instantly = self.problem.switch("varying-window") == "instant"
+        return expiries(windows, columns["stream"], columns["time"], None, np.zeros(len(windows), np.int64), instantly=instantly)
 
     def _forget(self, gone: dict[str, Any]) -> None:
         time = gone["time"]
@@ -205,11 +206,9 @@ class Past:
         self.parts = [{name: state[name] for name in COLUMNS if name in state}] if "row" in state else []
 
 
-def _longest(window: Any) -> float:
+def _longest(window: Window) -> float:
     """How long a tuple can stay in a window."""
-    if not window.bounded:
-        return float("inf")
-    return float(max(length for _, length in window.schedule) if window.schedule else window.length)
+    return float("inf") if window.longest is None else float(window.longest)
 
 
 def _pairs(columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[Ints]:

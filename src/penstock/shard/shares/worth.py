@@ -40,7 +40,7 @@ class Load:
 
     def add(self, batch: Batch, problem: Problem, now: int) -> None:
         """Take note of a batch, after which streams have come as far as `now`."""
-        lengths = [float(window.length) if window.kind == "time" else float(NEVER) for window in problem.windows]
+        lengths = [float(window.longest or NEVER) for window in problem.windows]
         spans = np.array(lengths) + problem.lateness
         now = max(now, self.at)
         self.sums = self.sums * np.exp(-(now - self.at) / spans)

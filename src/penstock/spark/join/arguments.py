@@ -15,6 +15,7 @@ from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT
+from penstock.core.window import Window
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of
 from penstock.shard.shard_plan import NAME, NO_NAMES
@@ -72,7 +73,7 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
 def limit_of(ahead: Any, sides: Sequence[Stream]) -> Limit | None:
     """How far a row may be ahead of what others support; by default as long as two windows, or two days."""
     if ahead == "auto":
-        lengths = [side.window + side.lateness for side in sides if isinstance(side.window, int)]
+        lengths = [(Window.parse(side.window).longest or 0) + side.lateness for side in sides]
         return Limit(max(2 * UNITS["day"], *(min(2 * length, LIMIT - 1) for length in [0, *lengths])))
     return read_limit(ahead, lambda length, argument: microseconds(length, argument, least=1))
 

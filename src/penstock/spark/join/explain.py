@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.duration import UNITS, in_units
+from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
 from penstock.engine.opening import compiled_form, why_stepwise
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.table import open_policy
+from penstock.shard.stream_window import window_text
 from penstock.spark.join.join import join
 from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.stream import Stream
@@ -88,9 +89,11 @@ def _predicate(made: PlannedJoin) -> str:
 
 def _window(window: int | str) -> str:
     if isinstance(window, str):
-        kind, _, rows = window.partition(":")
-        return {"none": "without end", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
-    return in_units(window)
+        kind, _, rest = window_text(window).partition(":")
+        said = {"none": "without end", "rows": "last {} rows", "rows_per_key": "last {} rows of a key"}
+        said |= {"tumbling": "tumbling, {}", "landmark": "all from {} on"}
+        return said[kind].format(rest)
+    return window_text(window)
 
 
 def _routing(made: PlannedJoin) -> str:

@@ -26,6 +26,7 @@ from penstock.policies.base import PolicySpec
 from penstock.policies.table import AUTO, best_policy
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.overhead import overhead_of
+from penstock.shard.row_windows import ends_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
@@ -200,7 +201,7 @@ def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Com
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION
-    windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
+    windows = tuple(window.longest for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,
         streams=plan.streams,
@@ -212,6 +213,7 @@ def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Com
         schema=schema.json(),
         has_importance=plan.has_importance,
         **links_in_ledger(compared, plan.sent),
+        expires=ends_of(shard.problem),
         counted=json.dumps(counted_rows(shard.problem.windows)),
         zone=plan.facts.get(ZONE),
         ansi=plan.facts.get(ANSI),

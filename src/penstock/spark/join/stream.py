@@ -36,7 +36,7 @@ class Stream:
 
     frame: DataFrame
     time: str
-    window: int | str  # microseconds, "none", "rows:C" or "rows_per_key:C"
+    window: int | str  # microseconds, or a text that `Window.parse` reads
     key: tuple[str, ...] | None
     importance: str | Column | None
     lateness: int
@@ -61,6 +61,7 @@ def stream(
     """A DataFrame as one side of a join.
 
     * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for no end,
+      "tumbling:10 minutes" for consecutive windows, counted from 1970 in UTC, "landmark:2024-01-01 00:00:00" for all rows from a time on,
       or "rows:100" for the last 100 rows of the stream (then the join has one shard).
     * `rows_per_key`: instead of `window`, the last so many rows of the stream with the same key.
     * `key`: the columns to match, where their names differ from `on`.

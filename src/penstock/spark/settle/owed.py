@@ -20,6 +20,7 @@ from penstock.core.value import Objective
 from penstock.ledger.ledger import (
     ARRIVED,
     BATCH,
+    EXPIRY,
     GONE,
     IMPORTANCE,
     KEY,
@@ -99,7 +100,8 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
     tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _identity(plan), "left")
     columns = [F.col(f"_{name}") for name in plan.sent(stream)]
     columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
-    own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
+    own = [ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else [])]
+    own += [EXPIRY] if plan.expires and plan.expires[stream] else []
     columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
     columns += [F.col(own) for own in plan.columns(stream) if own in ledger.columns]
     windows = [window for window in plan.windows if window is not None]
@@ -137,6 +139,10 @@ def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
                 window = plan.windows[early]
                 if window is not None:
                     out = out.where(F.col(f"{TIME}_{late}") - F.col(f"{TIME}_{early}") < window)
+    now = F.greatest(*(F.col(f"{TIME}_{stream}") for stream in range(len(sides))))
+    for stream in range(len(sides)):
+        if f"{EXPIRY}_{stream}" in out.columns:
+            out = out.where(now < F.col(f"{EXPIRY}_{stream}"))
     last = F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))
     for stream in range(len(sides)):
         ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
@@ -198,6 +204,7 @@ def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
         ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
     else:
         ours += [T.StructField(f"_{name}", plain(T.DataType.fromDDL(kind))) for name, kind in links["types"].items()]
+    ours += [T.StructField(EXPIRY, T.LongType())] if plan.expires else []
     return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
 
 

@@ -1,0 +1,57 @@
+"""Windows of every kind for a stream on Spark, each with its definition: when a row is outside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+SECOND = 1_000_000
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of window: what `ps.stream` is told, what `ps.simulate` is told, and when a row is outside, all in seconds."""
+
+    stream: dict[str, Any]
+    simulated: Any
+    end: Callable[[int], int]  # from its time; not after it where it never was inside
+
+
+def of_time(seconds: int) -> Kind:
+    """A window of so many seconds."""
+    return Kind({"window": f"{seconds} seconds"}, seconds * SECOND, lambda time: time + seconds)
+
+
+def tumbling(seconds: int) -> Kind:
+    """Windows of so many seconds, one after the other; they begin where a day does."""
+    return Kind({"window": f"tumbling:{seconds} seconds"}, f"tumbling:{seconds * SECOND}", lambda time: time - time % seconds + seconds)
+
+
+def landmark(text: str, seconds: int) -> Kind:
+    """All rows from this time on, which is so many seconds after the start."""
+    return Kind({"window": f"landmark:{text}"}, f"landmark:{seconds * SECOND}", lambda time: NEVER if time >= seconds else time)
+
+
+LANDMARK = landmark("2026-01-01 01:00:20+01:00", 20)  # the start is midnight in UTC
+KINDS: dict[str, tuple[Kind, Kind]] = {
+    "tumbling": (tumbling(20), tumbling(20)),
+    "tumbling and time": (tumbling(15), of_time(8)),
+    "landmark and time": (LANDMARK, of_time(10)),
+    "landmark and tumbling": (LANDMARK, tumbling(10)),
+}
+"""The windows of two streams."""
+
+
+def exact(kinds: tuple[Kind, ...], streams: Iterable[list[tuple[int, Any, str]]]) -> Counter[tuple[str, ...]]:
+    """The exact result by its definition, of rows (time, key, value): the values of the members."""
+    out: Counter[tuple[str, ...]] = Counter()
+    for members in product(*streams):
+        now = max(time for time, *_ in members)
+        inside = all(now < kind.end(time) for kind, (time, *_) in zip(kinds, members, strict=True))
+        if inside and members[0][1] is not None and len({key for _, key, _ in members}) == 1:
+            out[tuple(value for *_, value in members)] += 1
+    return out
