@@ -152,11 +152,18 @@ def test_what_spark_does_not_do_is_refused(options, said):
         ps.exact(a_trace(20), window=5, shards=2)
 
 
-def test_lifetimes_and_keys_that_spark_cannot_hash_are_refused():
+def test_lifetimes_are_played_in_shards():
+    table = a_trace().table
+    mortal = ps.Trace(table.append_column("lifetime", pa.array([1 + 7 * n % 30 for n in range(len(table))])), streams=("R", "S"))
+    options = {"window": 20, "policy": "life", "keep": EVERYTHING}
+    got = ps.simulate(mortal, memory=24, shards=3, **options)
+    parts = [ps.simulate(alone(mortal, n, 3)[0], memory=8, clock="streams", **options) for n in range(3)]
+    assert (got.n_output, got.n_shed) == (sum(run.n_output for run in parts), sum(run.n_shed for run in parts)) and got.n_shed > 0
+    assert ps.simulate(mortal, memory=4000, shards=3, **options).n_output == ps.exact(mortal, window=20).n_output
+
+
+def test_keys_that_spark_cannot_hash_are_refused():
     table = a_trace(20).table
-    mortal = ps.Trace(table.append_column("lifetime", pa.array([3] * len(table))))
-    with pytest.raises(ps.PenstockError, match="got a column 'lifetime'"):
-        ps.simulate(mortal, window=5, memory=20, shards=2)
     noon = table.set_column(table.column_names.index("key"), "key", pa.array([5] * len(table), pa.time64("us")))
     with pytest.raises(ps.PenstockError, match=r"keys of several shards must be numbers, .* got time64"):
         ps.simulate(ps.Trace(noon), window=5, memory=20, shards=2)

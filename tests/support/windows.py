@@ -18,22 +18,28 @@ class Kind:
 
     stream: dict[str, Any]
     simulated: Any
-    end: Callable[[int], int]  # from its time; not after it where it never was inside
+    end: Callable[[int, str], int]  # from its time and value; not after the time where it never was inside
 
 
 def of_time(seconds: int) -> Kind:
     """A window of so many seconds."""
-    return Kind({"window": f"{seconds} seconds"}, seconds * SECOND, lambda time: time + seconds)
+    return Kind({"window": f"{seconds} seconds"}, seconds * SECOND, lambda time, _: time + seconds)
 
 
 def tumbling(seconds: int) -> Kind:
     """Windows of so many seconds, one after the other; they begin where a day does."""
-    return Kind({"window": f"tumbling:{seconds} seconds"}, f"tumbling:{seconds * SECOND}", lambda time: time - time % seconds + seconds)
+    return Kind({"window": f"tumbling:{seconds} seconds"}, f"tumbling:{seconds * SECOND}", lambda time, _: time - time % seconds + seconds)
 
 
 def landmark(text: str, seconds: int) -> Kind:
     """All rows from this time on, which is so many seconds after the start."""
-    return Kind({"window": f"landmark:{text}"}, f"landmark:{seconds * SECOND}", lambda time: NEVER if time >= seconds else time)
+    return Kind({"window": f"landmark:{text}"}, f"landmark:{seconds * SECOND}", lambda time, _: NEVER if time >= seconds else time)
+
+
+def mortal(sql: str) -> Kind:
+    """Rows that live from 1 to 30 seconds, by the number in their value; `sql` makes a lifetime of the seconds."""
+    lifetime = sql.format("cast(1 + 7 * cast(substring(v, 2) as int) % 30 as bigint)")
+    return Kind({"lifetime": lifetime}, None, lambda time, value: time + 1 + 7 * int(value[1:]) % 30)
 
 
 LANDMARK = landmark("2026-01-01 01:00:20+01:00", 20)  # the start is midnight in UTC
@@ -42,6 +48,8 @@ KINDS: dict[str, tuple[Kind, Kind]] = {
     "tumbling and time": (tumbling(15), of_time(8)),
     "landmark and time": (LANDMARK, of_time(10)),
     "landmark and tumbling": (LANDMARK, tumbling(10)),
+    "lifetimes": (mortal("make_dt_interval(0, 0, 0, {})"), mortal("1000000 * {}")),
+    "lifetimes and time": (of_time(10), mortal("ts + make_dt_interval(0, 0, 0, {}) - ts")),
 }
 """The windows of two streams."""
 
@@ -51,7 +59,7 @@ def exact(kinds: tuple[Kind, ...], streams: Iterable[list[tuple[int, Any, str]]]
     out: Counter[tuple[str, ...]] = Counter()
     for members in product(*streams):
         now = max(time for time, *_ in members)
-        inside = all(now < kind.end(time) for kind, (time, *_) in zip(kinds, members, strict=True))
+        inside = all(now < kind.end(time, value) for kind, (time, _, value) in zip(kinds, members, strict=True))
         if inside and members[0][1] is not None and len({key for _, key, _ in members}) == 1:
             out[tuple(value for *_, value in members)] += 1
     return out

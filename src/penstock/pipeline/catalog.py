@@ -241,6 +241,7 @@ STREAM: Mapping[str, Key] = {
     "time": Key(a_column, needed=True),
     "window": Key(_window),
     "rows_per_key": Key(whole(1)),
+    "lifetime": Key(sql),
     "lateness": Key(length(), default=0),
     "key": Key(columns),
     "importance": Key(sql),

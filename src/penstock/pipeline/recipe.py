@@ -32,7 +32,7 @@ from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import part_of
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard_plan import check_width
-from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of
+from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of, window_text
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
@@ -230,12 +230,12 @@ def _windows(recipe: Recipe) -> list[str]:
     """Every stream has a window, in time or in rows, and not both."""
     wrong = []
     for name, stream in recipe.streams.items():
-        if "window" not in stream or "rows_per_key" not in stream or "lateness" not in stream:
+        if not {"window", "rows_per_key", "lifetime", "lateness"} <= stream.keys():
             continue
-        window, rows = stream["window"], stream["rows_per_key"]
+        window, rows, mortal = stream["window"], stream["rows_per_key"], stream["lifetime"] is not None
         try:
-            if window is None or rows is not None:  # a window has been read already
-                window = window_of(NOT_GIVEN if window is None else window, rows, f"streams.{name}.window")
+            given = NOT_GIVEN if window is None else window_text(window)
+            window = window_of(given, rows, f"streams.{name}.window", mortal=mortal)
             check_lateness(window, stream["lateness"], f"streams.{name}.lateness")
         except PenstockError as error:
             wrong.append(str(error))
@@ -309,14 +309,21 @@ def has_importance(recipe: Recipe) -> bool:
     return any(stream["importance"] is not None for stream in recipe.streams.values())
 
 
+def _window(stream: Mapping[str, Any]) -> int | str:
+    """The window of a stream, in time or in rows; without end where its rows have lifetimes of their own, and it has none beside them."""
+    rows = stream["rows_per_key"]
+    return stream["window"] or ("none" if rows is None else f"rows_per_key:{rows}")
+
+
 def _engine(recipe: Recipe) -> list[str]:
     """What the engine and the policy refuse."""
     options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
     weighed = has_importance(recipe)
     policy = options.pop("policy", None) or AUTO
     options.setdefault("stats", "decayed")
-    windows = {name: stream["window"] or f"rows_per_key:{stream['rows_per_key']}" for name, stream in recipe.streams.items()}
+    windows = {name: _window(stream) for name, stream in recipe.streams.items()}
     options["window"] = windows
+    options["has_lifetime"] = [stream["lifetime"] is not None for stream in recipe.streams.values()]
     try:
         folder_of(recipe.join["archive"])
         folder_of(recipe.join["shared"] or None, "shared")

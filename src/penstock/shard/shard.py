@@ -35,7 +35,7 @@ from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
-from penstock.shard.row_windows import ends_of, with_expiry, without_dead
+from penstock.shard.row_windows import EXPIRY, ends_of, expiry_column, lifetimes_of, without_dead
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
@@ -86,7 +86,8 @@ class Shard:
         self.plan, self.number = plan, number
         options = dict(plan.options)
         policy = options.pop("policy")
-        self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
+        options |= {"has_importance": plan.has_importance, "has_lifetime": plan.lifetimes}
+        self.problem = Problem.of(plan.streams, clock="streams", **options)
         self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
@@ -239,6 +240,8 @@ class Shard:
         if not self.plan.sent or not parts:
             found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
         key = without_dead(self.problem, stream, time, found["key"])
+        lifetime = lifetimes_of(self.problem, stream, time, parts, streams)
+        lifetime = None if lifetime is None else lifetime[order]
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
         size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
@@ -247,7 +250,7 @@ class Shard:
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
         rest = {name: column[order] for name, column in (found | {"key": key}).items()}
-        return Batch(along, rises, importance=importance, size=size, **rest), places
+        return Batch(along, rises, importance=importance, lifetime=lifetime, size=size, **rest), places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
         """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
@@ -392,7 +395,8 @@ class Shard:
         kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
         time = ticks(table[self.plan.times[stream]])
         own = table.select(kept).add_column(0, TIME, pa.array(time))
-        own = with_expiry(own, self.problem, stream, time) if ends_of(self.problem) else own
+        if ends_of(self.problem):
+            own = own.add_column(0, EXPIRY, expiry_column(self.problem, stream, time, table))
         for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
             own = own.append_column(name, table[f"key{number}"])
         return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))

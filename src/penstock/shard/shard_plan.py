@@ -31,6 +31,7 @@ class ShardPlan:
     schema: pa.Schema  # of the result
     times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
     has_importance: bool = False
+    lifetimes: tuple[bool, ...] = ()  # by stream, whether its rows bring lifetimes of their own; nothing where none does
     name: str = "penstock"
     shards: tuple[int, ...] = (0,)  # their ids
     ghosts: int = 1_000_000  # of one shard

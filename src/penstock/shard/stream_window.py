@@ -16,14 +16,19 @@ _WHAT = (
 )
 
 
-def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str = "window") -> int | str:
-    """The window of a stream: microseconds, or a text that `Window.parse` reads.
+def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str = "window", *, mortal: bool = False) -> int | str:
+    """The window of a stream: microseconds, or a text that `Window.parse` reads. Where rows are `mortal`, by their own lifetimes, there
+    need be none.
 
     >>> window_of("2 seconds"), window_of("rows:100"), window_of(rows_per_key=5)
     (2000000, 'rows:100', 'rows_per_key:5')
     >>> window_of("tumbling:10 minutes"), window_of("landmark:2024-01-01 00:00:00")
     ('tumbling:600000000', 'landmark:1704067200000000')
     """
+    if mortal and (rows_per_key is not None or str(window).partition(":")[0] in COUNTING):
+        raise PenstockError(f"{argument} must not count rows where each has a lifetime of its own, got both")
+    if mortal and window is NOT_GIVEN:
+        return "none"
     if rows_per_key is not None:
         if window is not NOT_GIVEN:
             raise PenstockError(f"{argument} must be left out where rows_per_key is given, got both")

@@ -128,8 +128,6 @@ def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
     if problem.predicate.name != "=" or problem.graph is not None:
         told = problem.predicate.name if problem.graph is None else "links"
         raise PenstockError(f"shards are simulated for equal keys only, got predicate {told!r}: leave shards out")
-    if problem.has_lifetime:
-        raise PenstockError("shards play what Spark does, which has windows only, got a column 'lifetime': leave it or shards out")
     for name, window in zip(problem.streams, problem.windows, strict=True):
         if window.kind == "rows" and count > 1:
             why = "counts the rows of a whole stream, which shards cannot"

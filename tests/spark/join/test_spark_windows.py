@@ -19,7 +19,7 @@ from windows import KINDS, SECOND, Kind, exact
 
 pytestmark = ON_SPARK
 SCHEMA = "ts timestamp, k string, v string"
-OFTEN = ("tumbling and time", "landmark and time")
+OFTEN = ("tumbling and time", "landmark and time", "lifetimes and time")
 EACH = [name if name in OFTEN else later(name) for name in KINDS]
 
 
@@ -56,6 +56,9 @@ def test_a_small_memory_keeps_what_the_simulator_keeps_and_an_ample_one_everythi
     order = sorted((time, side, value, key) for side, rows in streams.items() for time, key, value in rows)
     start = int(START.timestamp())
     columns = {"stream": [s for _, s, *_ in order], "time": [(start + t) * SECOND for t, *_ in order], "key": [k for *_, k in order]}
+    if any(kind.simulated is None for kind in kinds):
+        ends = [kinds["lr".index(s)].end(t, value) for t, s, value, _ in order]
+        columns["lifetime"] = [(end - t) * SECOND for end, (t, *_) in zip(ends, order, strict=True)]
     simulated = {side: shifted(kind.simulated, start) for side, kind in zip("lr", kinds, strict=True)}
     run = ps.simulate(
         ps.Trace(columns, streams=("l", "r")), window=simulated, memory=14, policy="prob", half_life=20 * SECOND, clock="streams",

@@ -155,6 +155,7 @@ def plan_join(
         schema=arrow_schema(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
         times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
         has_importance=weighed,
+        lifetimes=tuple(side.lifetime is not None for side in sides) if any(side.lifetime is not None for side in sides) else (),
         name=name_of(name),
         shards=tuple(int(i) for i in shard_ids(route.shards)),
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
@@ -201,13 +202,12 @@ def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Com
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION
-    windows = tuple(window.longest for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,
         streams=plan.streams,
         keys=plan.keys,
         payload=((*plan.key_names, *plan.payload[0]), *plan.payload[1:]),
-        windows=windows,
+        windows=shard.problem.stays,
         objective=named if plan.has_importance else None,
         condition=plan.condition,
         schema=schema.json(),

@@ -41,7 +41,7 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             frame = frame.where(said["where"]) if said["where"] else frame
         with _about(recipe, f"streams.{name}.select"):
             frame = frame.selectExpr(*said["select"]) if said["select"] else frame
-        kept = ("key", "importance", "order", "columns", "rows_per_key", "matches")
+        kept = ("key", "importance", "order", "columns", "rows_per_key", "matches", "lifetime")
         options = {option: said[option] for option in kept if said[option] is not None}
         lengths: dict[str, Any] = {option: window_text(said[option]) for option in ("window", "lateness") if said[option] is not None}
         with _about(recipe, f"streams.{name}", joint="."):
