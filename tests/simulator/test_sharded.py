@@ -97,7 +97,7 @@ def test_a_memory_in_bytes_leaves_the_room_that_spark_takes_from_it():
     assert max(held for _, held, _ in fixed.series.tolist()) == 10 and max(held for _, _, held in fixed.series.tolist()) == 4
 
 
-@pytest.mark.parametrize("window", ("tumbling:16", "landmark:100"))
+@pytest.mark.parametrize("window", ("tumbling:16", "landmark:100", "0:20,100:4,200:30"))
 def test_windows_of_other_kinds_than_a_length_are_played_in_shards(window):
     trace = a_trace()
     options = {"window": window, "half_life": 20, "policy": "prob", "keep": EVERYTHING}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 NEVER = 1 << 62
 
@@ -42,12 +44,23 @@ def mortal(sql: str) -> Kind:
     return Kind({"lifetime": lifetime}, None, lambda time, value: time + 1 + 7 * int(value[1:]) % 30)
 
 
+def changing(*steps: tuple[int, int]) -> Kind:
+    """From so many seconds after the start on a window of so many seconds."""
+    stream = [(START + timedelta(seconds=at), f"{seconds} seconds") for at, seconds in steps]
+    simulated = [(at * SECOND, seconds * SECOND) for at, seconds in steps]
+    return Kind(
+        {"window": stream}, simulated, lambda time, _: time + [seconds for at, seconds in steps if at <= max(time, steps[0][0])][-1]
+    )
+
+
 LANDMARK = landmark("2026-01-01 01:00:20+01:00", 20)  # the start is midnight in UTC
 KINDS: dict[str, tuple[Kind, Kind]] = {
     "tumbling": (tumbling(20), tumbling(20)),
     "tumbling and time": (tumbling(15), of_time(8)),
     "landmark and time": (LANDMARK, of_time(10)),
     "landmark and tumbling": (LANDMARK, tumbling(10)),
+    "changing": (changing((5, 12), (40, 3), (60, 20)), changing((0, 4), (50, 14))),
+    "changing and time": (of_time(10), changing((0, 14), (30, 3), (70, 14))),
     "lifetimes": (mortal("make_dt_interval(0, 0, 0, {})"), mortal("1000000 * {}")),
     "lifetimes and time": (of_time(10), mortal("ts + make_dt_interval(0, 0, 0, {}) - ts")),
 }

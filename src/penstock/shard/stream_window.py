@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.core.duration import in_time, in_units, microseconds, timestamp
@@ -12,7 +12,7 @@ from penstock.core.window import COUNTING, Window
 NOT_GIVEN: Any = object()
 _WHAT = (
     'a duration such as "10 minutes", "tumbling:10 minutes", "landmark:2024-01-01 00:00:00" for all from a time on, "rows:100" for the '
-    'last rows, or "none" for no end'
+    'last rows, "none" for no end, or pairs (time, duration) where it changes'
 )
 
 
@@ -24,6 +24,8 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
     (2000000, 'rows:100', 'rows_per_key:5')
     >>> window_of("tumbling:10 minutes"), window_of("landmark:2024-01-01 00:00:00")
     ('tumbling:600000000', 'landmark:1704067200000000')
+    >>> window_of([("2024-01-01", "10 minutes"), ("2024-02-01", "5 minutes")])
+    '1704067200000000:600000000,1706745600000000:300000000'
     """
     if mortal and (rows_per_key is not None or str(window).partition(":")[0] in COUNTING):
         raise PenstockError(f"{argument} must not count rows where each has a lifetime of its own, got both")
@@ -46,12 +48,28 @@ def window_of(window: Any = NOT_GIVEN, rows_per_key: Any = None, argument: str =
         return f"{kind}:{microseconds(rest, argument, least=1)}"
     if kind == "landmark":
         return f"{kind}:{timestamp(rest, argument)}"
-    return microseconds(window, argument, least=1)
+    steps = _steps(window)
+    if steps is None:
+        return microseconds(window, argument, least=1)
+    found = ",".join(f"{timestamp(at, argument)}:{microseconds(length, argument, least=1)}" for at, length in steps)
+    Window.parse(found, argument)  # which refuses times that do not rise
+    return found
+
+
+def _steps(window: Any) -> list[tuple[Any, Any]] | None:
+    """From when on which length is in force, of pairs or of a text such as "2024-01-01:10 minutes,2024-02-01:5 minutes"; None of others."""
+    if isinstance(window, str):
+        parts = [part.rpartition(":") for part in window.split(",")]
+        return [(at, length) for at, _, length in parts] if ":" in window else None
+    pairs = list(window) if isinstance(window, Sequence) else []
+    return [(at, length) for at, length in pairs] if pairs and all(isinstance(p, Sequence) and len(p) == 2 for p in pairs) else None
 
 
 def window_text(window: int | str) -> str:
     """A window as users write it; `window_of` reads it.
 
+    >>> window_text("1704067200000000:600000000,1706745600000000:300000000")
+    '2024-01-01T00:00:00Z:10 minutes,2024-02-01T00:00:00Z:5 minutes'
     >>> [window_text(window) for window in (2_000_000, "tumbling:600000000", "landmark:1704067200000000", "rows:100")]
     ['2 seconds', 'tumbling:10 minutes', 'landmark:2024-01-01T00:00:00Z', 'rows:100']
     """
@@ -60,7 +78,9 @@ def window_text(window: int | str) -> str:
     kind, _, rest = window.partition(":")
     if kind in ("tumbling", "landmark"):
         return f"{kind}:{(in_units if kind == 'tumbling' else in_time)(int(rest))}"
-    return window
+    return (
+        window if kind in (*COUNTING, "none") else ",".join(f"{in_time(at)}:{in_units(new)}" for at, new in Window.parse(window).schedule)
+    )
 
 
 def check_lateness(window: int | str, lateness: int, argument: str = "lateness") -> None:

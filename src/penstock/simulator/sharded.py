@@ -132,8 +132,6 @@ def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
         if window.kind == "rows" and count > 1:
             why = "counts the rows of a whole stream, which shards cannot"
             raise PenstockError(f"shards must be left out where a window {why}, got {window.kind!r} for stream {name}")
-        if window.kind == "schedule":
-            raise PenstockError(f"shards must be left out where a window is none that Spark has, got {window.kind!r} for stream {name}")
     return count
 
 

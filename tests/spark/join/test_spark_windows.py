@@ -19,7 +19,7 @@ from windows import KINDS, SECOND, Kind, exact
 
 pytestmark = ON_SPARK
 SCHEMA = "ts timestamp, k string, v string"
-OFTEN = ("tumbling and time", "landmark and time", "lifetimes and time")
+OFTEN = ("tumbling and time", "landmark and time", "lifetimes and time", "changing and time")
 EACH = [name if name in OFTEN else later(name) for name in KINDS]
 
 
@@ -76,7 +76,7 @@ def shifted(window: Any, start: int) -> Any:
     """A window of the simulator whose moments count from the start of all rows, in the time of Spark."""
     if isinstance(window, str) and window.startswith("landmark:"):
         return f"landmark:{int(window.partition(':')[2]) + start * SECOND}"
-    return window
+    return [(at + start * SECOND, length) for at, length in window] if isinstance(window, list) else window
 
 
 @pytest.mark.parametrize("name", EACH)

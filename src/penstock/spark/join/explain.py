@@ -92,7 +92,7 @@ def _window(window: int | str) -> str:
         kind, _, rest = window_text(window).partition(":")
         said = {"none": "without end", "rows": "last {} rows", "rows_per_key": "last {} rows of a key"}
         said |= {"tumbling": "tumbling, {}", "landmark": "all from {} on"}
-        return said[kind].format(rest)
+        return said[kind].format(rest) if kind in said else f"changing: {window_text(window)}"
     return window_text(window)
 
 

@@ -53,7 +53,7 @@ def stream(
     df: DataFrame,
     *,
     time: str,
-    window: str | None = NOT_GIVEN,
+    window: str | Sequence[tuple[Any, str]] | None = NOT_GIVEN,
     rows_per_key: int | None = None,
     key: str | Sequence[str] | None = None,
     importance: str | Column | None = None,
@@ -67,7 +67,8 @@ def stream(
 
     * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for no end,
       "tumbling:10 minutes" for consecutive windows, counted from 1970 in UTC, "landmark:2024-01-01 00:00:00" for all rows from a time on,
-      or "rows:100" for the last 100 rows of the stream (then the join has one shard).
+      "rows:100" for the last 100 rows of the stream (then the join has one shard), or pairs (time, duration) where it changes, such as
+      [("2024-01-01", "10 minutes"), ("2024-02-01", "5 minutes")]: a row keeps the window of its own time.
     * `lifetime`: how long each row waits by itself: a column or SQL expression, an interval of days to seconds such as `ends - starts`, or
       whole numbers, which are microseconds. `window` may be left out then; it says no more than how fast statistics age.
     * `rows_per_key`: instead of `window`, the last so many rows of the stream with the same key.
