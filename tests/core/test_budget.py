@@ -29,6 +29,20 @@ def test_budgets_over_time():
     assert Budget.parse("0:9,10:3", STREAMS, allocation="fixed").caps.tolist() == [[4, 4], [1, 1]]
 
 
+def test_budgets_by_stream_over_time():
+    for spec in ("R=5:9,10:3,S=4", {"R": [(5, 9), (10, 3)], "S": 4}, {"R": "5:9,10:3", "S": [(0, 4)]}):
+        budget = Budget.parse(spec, STREAMS)
+        assert (budget.times.tolist(), budget.caps.tolist(), budget.most) == ([5, 10], [[9, 4], [3, 4]], 13)
+        assert (budget.at(0).tolist(), budget.pool.tolist()) == ([9, 4], [0, 1])
+    both = Budget.parse({"R": [(5, 9), (10, 3)], "S": [(7, 1), (10, 2), (20, 8)]}, STREAMS)
+    assert both.times.tolist() == [5, 7, 10, 20] and both.caps.tolist() == [[9, 1], [9, 1], [3, 2], [3, 8]]
+    # A tuple of R each tick, and one of S: each stream sheds by what it may hold then.
+    rows = trace(stream=list("RS" * 8), time=[tick for tick in range(8) for _ in "RS"], key=list(range(16)))
+    run = ps.simulate(rows, window=99, memory="R=0:4,5:2,S=0:1,4:3", policy="fifo", keep=ps.Keep(series=True))
+    assert run.series[:, 1].tolist() == [1, 2, 3, 4, 4, 2, 2, 2]
+    assert run.series[:, 2].tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("1000 B", 1000), ("1KB", 1000), ("1 kib", 1024), ("1.5 MB", 1_500_000), ("2MiB", 2 << 20), ("1 GB", 10**9), ("3GiB", 3 << 30)],
@@ -68,6 +82,8 @@ def test_memory_by_stream_says_whose_is_wrong():
         ps.simulate(trace(), window=2, memory={"R": 1, "S": 0})
     with refused("memory must name each of the streams R, S, got R, T"):
         ps.simulate(trace(), window=2, memory="R=1,T=2")
+    with refused("memory of S over time must have rising times, got [5, 5]"):
+        ps.simulate(trace(), window=2, memory={"R": 1, "S": [(5, 1), (5, 2)]})
     with refused("memory must be in rows or in bytes for all streams alike"):
         ps.simulate(trace(size=[1] * 4), window=2, memory={"R": 1, "S": "1 KB"})
 

@@ -570,7 +570,7 @@ def pools(memory: Any, allocation: str, n_streams: int, now: Number) -> list[tup
     """The pools of an instant: the streams of each and its budget."""
     streams = list(range(n_streams))
     if isinstance(memory, Sequence) and not isinstance(memory[0], tuple):
-        return [([s], memory[s]) for s in streams]
+        return [([s], piecewise(memory[s], now) if isinstance(memory[s], Sequence) else memory[s]) for s in streams]
     budget = piecewise(memory, now) if isinstance(memory, Sequence) else memory
     return [([s], budget // n_streams) for s in streams] if allocation == "fixed" else [(streams, budget)]
 

@@ -67,7 +67,7 @@ def examples(factor: int = 1) -> settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A run in the oracle's terms. `memory` is a number, a list of (time, number), or one number per stream."""
+    """A run in the oracle's terms. `memory` is a number, a list of (time, number), or one of them per stream."""
 
     rows: Sequence[Row]
     windows: Sequence[oracle.Window]
@@ -136,13 +136,13 @@ class Case:
         }
 
     def _budget(self) -> Any:
-        def amount(size: int) -> Any:
+        def amount(size: Any) -> Any:
+            if isinstance(size, Sequence):
+                return [(time, amount(then)) for time, then in size]
             return f"{size} B" if self.in_bytes else size
 
-        if not isinstance(self.memory, Sequence):
+        if not isinstance(self.memory, Sequence) or isinstance(self.memory[0], tuple):
             return amount(self.memory)
-        if isinstance(self.memory[0], tuple):
-            return [(time, amount(size)) for time, size in self.memory]
         return {name: amount(size) for name, size in zip(self.streams, self.memory, strict=True)}
 
     def expected(self) -> Facts:
@@ -354,7 +354,8 @@ SWITCHES = st.fixed_dictionaries(
 def memories(n: int) -> st.SearchStrategy[Any]:
     """Budgets in rows: constant, changing over time, one per stream."""
     rows = st.integers(n, n + 6)
-    return rows | schedules(rows) | st.tuples(*(st.integers(1, 5) for _ in range(n)))
+    own = st.integers(1, 5)
+    return rows | schedules(rows) | st.tuples(*(own | schedules(own) for _ in range(n)))
 
 
 @st.composite

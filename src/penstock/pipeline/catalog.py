@@ -111,6 +111,8 @@ def _size(got: Any) -> bool:
 
 
 def _rows(got: Any) -> bool:
+    if isinstance(got, list):
+        return bool(got) and all(isinstance(step, list) and len(step) == 2 and (_whole(step[1]) or _size(step[1])) for step in got)
     return (_whole(got) and got > 0) or _size(got) or (isinstance(got, str) and ":" in got)
 
 
@@ -192,7 +194,7 @@ settings = that(
     lambda got: {name: shown(value) if isinstance(value, bool) else str(value) for name, value in got.items()},
 )
 memory = that(
-    'a positive number of rows, a size such as "512 MB", or a table with one for each stream',
+    'a positive number of rows, a size such as "512 MB", or a table with one for each stream; where it changes, pairs [time, rows]',
     lambda got: _rows(got) or (isinstance(got, dict) and bool(got) and all(map(_rows, got.values()))),
 )
 

@@ -23,6 +23,7 @@ from penstock.core.budget import Budget
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
+from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.generator.zipf import Generator
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of, local_path
@@ -330,7 +331,8 @@ def _engine(recipe: Recipe) -> list[str]:
         _check_condition(recipe)
         alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
-        budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
+        options |= in_ticks(EVENT_TIME, memory=recipe.join["memory"])
+        budget = Budget.parse(options["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
             part_of(budget, tuple(recipe.streams), shards)
         overhead_of(recipe.join.get("overhead"), budget, shards or 1)

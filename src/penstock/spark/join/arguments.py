@@ -14,6 +14,8 @@ from penstock.core.budget import Budget
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
+from penstock.core.ticks import EVENT_TIME
+from penstock.core.ticks import in_ticks as times_in_ticks
 from penstock.core.trace import LIMIT
 from penstock.core.window import Window
 from penstock.ledger.places import mixed
@@ -141,7 +143,7 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
 def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Budget, SharedBudget | None]:
     """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
     if not isinstance(memory, SharedBudget):
-        return Budget.parse(memory, streams, allocation=allocation), None
+        return Budget.parse(times_in_ticks(EVENT_TIME, memory=memory)["memory"], streams, allocation=allocation), None
     if allocation != "variable":
         raise PenstockError(f"allocation must be 'variable' in a join of a Budget, which has one pool for all, got {allocation!r}")
     whole = memory.pools(streams)
