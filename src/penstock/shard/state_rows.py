@@ -31,6 +31,7 @@ from penstock.ledger.manifest import Attempt
 from penstock.policies.ep import Ep
 from penstock.policies.table import POLICIES
 from penstock.shard import local_copy as local
+from penstock.shard.given_rates import GIVEN
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
@@ -128,7 +129,7 @@ def plan_of(found: dict[str, Any]) -> ShardPlan:
         overhead=found["free"].get("overhead"),
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
-        facts={name: fixed[name] for name in (*_FACTS, JOINS) if name in fixed},
+        facts={name: fixed[name] for name in (*_FACTS, JOINS, GIVEN) if name in fixed},
     )
 
 

@@ -103,3 +103,30 @@ def test_emitted_and_settled_are_everything_over_a_restart_and_another_number_of
     assert bag_of_members(out) + first + rest == exact(kinds, streams.values())
     assert seen[-1]["total_lost_is_exact"] and seen[-1]["total_lost"] == sum((first + rest).values())
     assert sum(first.values()) > 0 and sum(rest.values()) > 0 and seen[-1]["total_n_late"] > 0
+
+
+def test_given_rates_say_who_stays_as_in_the_simulator(spark, tmp_path):
+    """Also after a restart, which may not have other rates."""
+    kinds = KINDS["tumbling and time"]
+    known = {"l": (3, 1, 4, 1, 5, 9), "r": (2, 7, 1, 8, 2, 8)}
+    rates = {(side, key): float(rate) for side, own in known.items() for key, rate in zip("abcdef", own, strict=True)}
+    streams = {side: arrived(side, 120) for side in "lr"}
+    parts = {side: [as_rows([row for row in rows if a <= row[0] < a + 45]) for a in (0, 45)] for side, rows in streams.items()}
+    frames = {side: in_batches(spark, tmp_path / side, parts[side][:1]) for side in "lr"}
+    options = {"memory": 14, "policy": "prob", "stats": "given", "half_life": None, "shards": 1}
+    ran(query(frames, kinds, given=rates, **options), tmp_path)
+    for side in "lr":
+        add_batches(spark, tmp_path / side, parts[side][1:])
+    with pytest.raises(Exception, match=r"given was 6 keys, .* now it is 6 keys, "):
+        ran(query(frames, kinds, given=rates | {("l", "a"): 2.0}, **options), tmp_path)
+    out, seen = ran(query(frames, kinds, given=rates, **options), tmp_path)
+    order = sorted((time, side, value, key) for side, rows in streams.items() for time, key, value in rows)
+    columns = {"stream": [s for _, s, *_ in order], "time": [t * SECOND for t, *_ in order], "key": [k for *_, k in order]}
+    run = ps.simulate(
+        ps.Trace(columns, streams=("l", "r")), window={side: kind.simulated for side, kind in zip("lr", kinds, strict=True)}, memory=14,
+        policy="prob", stats="given", given=rates, clock="streams", keep=ps.Keep(outputs=True),
+    )  # fmt: skip
+    assert bag_of_members(out) == Counter((order[left][2], order[right][2]) for _, left, right in run.outputs.tolist())
+    assert seen[-1]["total_n_shed"] == run.n_shed > 0
+    with pytest.raises(ps.PenstockError, match="given must be a table of rates exactly when stats is 'given', got stats 'decayed'"):
+        query(frames, kinds, memory=14, given=rates)

@@ -64,6 +64,7 @@ def join(
     policy: PolicySpec | None = None,
     allocation: str = "variable",
     stats: str = "decayed",
+    given: Mapping[tuple[str, Any], float] | None = None,
     objective: ObjectiveSpec = None,
     condition: str | None = None,
     shards: int | None = None,
@@ -89,7 +90,7 @@ def join(
       streams without any link to the others are refused unless `cross`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; or a `ps.Budget` that several joins share, of which `name` says
       which one this is. `allocation`, `stats`, `objective` and the options `seed`, `alpha`, `beta`, `half_life`, `weights` are those of
-      `ps.simulate`.
+      `ps.simulate`. `given` is the table of rates of `stats="given"`: {(stream, key): rate}, a key of several columns as a tuple.
     * `policy`: a name from `penstock policies`, or an object. By default "auto": "learned" where keys are equal, else "prob" or, with
       importance, "dimpprob"; a checkpoint keeps the policy that it has.
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.

@@ -25,6 +25,7 @@ from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
 from penstock.policies.table import AUTO, best_policy
 from penstock.shard.division import part_of, shard_count
+from penstock.shard.given_rates import GIVEN, mark_of, read_given
 from penstock.shard.overhead import overhead_of
 from penstock.shard.row_windows import ends_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
@@ -92,6 +93,7 @@ def plan_join(
     policy: PolicySpec | None,
     allocation: str,
     stats: str,
+    given: Mapping[tuple[str, Any], float] | None,
     objective: ObjectiveSpec,
     condition: str | None,
     shards: int | None,
@@ -136,6 +138,7 @@ def plan_join(
     limit = limit_of(ahead, sides)
     budget, common = memory_of(memory, names, allocation, overhead)
     parts = route.shards * (1 if common is None else common.parts)
+    table = rates_of(given, stats, names, compared, arrow_schema(schema).types[: len(keys[0])])
     plan = ShardPlan(
         streams=names,
         keys=len(keys[0]),
@@ -147,7 +150,7 @@ def plan_join(
             "memory": part_of(budget, names, parts),
             "allocation": allocation,
             "policy": AUTO if policy is None else policy,
-            "stats": choose("stats", stats, RUNNING),
+            "stats": choose("stats", stats, (*RUNNING, GIVEN)),
             "objective": objective,
         }
         | compared.options()
@@ -173,12 +176,14 @@ def plan_join(
         trust=yes_or_no("trust", trust),
         max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
         ahead=limit if sides[0].frame.isStreaming else None,
+        given=table,
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",
             "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
             **terms,
             **({} if common is None else {JOINS: list(common.joins)}),
+            **({} if table is None else {GIVEN: mark_of(table)}),
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
@@ -196,6 +201,17 @@ def plan_join(
     if common is not None:
         common.check(name, route.shards, made.unit)
     return made
+
+
+def rates_of(given: Any, stats: str, streams: Sequence[str], compared: Comparison, kinds: Sequence[Any]) -> Any:
+    """The table of given rates by the columns of the key; None where statistics are others."""
+    if (given is None) != (stats != GIVEN):
+        raise PenstockError(f"given must be a table of rates exactly when stats is 'given', got stats {stats!r}")
+    if given is None:
+        return None
+    if not compared.by_key:
+        raise PenstockError(f"stats 'given' holds rates by key and needs equal keys named by on=, got {compared.text}")
+    return read_given(given, streams, kinds)
 
 
 def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison) -> ShardPlan:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
+from penstock.core.rates import read_rates
 from penstock.ledger.store import local_path
 from penstock.pipeline.recipe import Recipe, generator_arguments
 from penstock.shard.stream_window import window_text
@@ -48,6 +49,9 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
         options = {option: value for option, value in recipe.join.items() if value is not None}
+        if "given" in options:
+            key = recipe.join["on"] or next(iter(recipe.streams.values()))["key"]
+            options["given"] = read_rates(Path(_place(options["given"])), key, argument="given")
         return join(sides, **options | {name: _place(options[name]) for name in ("archive", "shared") if options.get(name)})
 
 
