@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 import subprocess
 import sys
@@ -38,6 +39,24 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
     assert recipe.sources["shop"]["keys"] == 50 and recipe.sink["trigger"] == {}
 
 
+def test_windows_and_memories_of_every_kind_can_be_said():
+    moments = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 1)]
+    steps = [[at, size] for at, size in zip(moments, ("10 minutes", "5 minutes"), strict=True)]
+    for given, window in (
+        ("tumbling:10 minutes", "tumbling:600000000"),
+        ("landmark:2024-01-01 00:00:00", "landmark:1704067200000000"),
+        (steps, "1704067200000000:600000000,1706745600000000:300000000"),
+        ("2024-01-01:10 minutes,2024-02-01:5 minutes", "1704067200000000:600000000,1706745600000000:300000000"),
+    ):
+        assert check_recipe(changed(GOOD, {"streams.v.window": given})).streams["v"]["window"] == window
+    mortal = {"source": "shop", "time": "time", "lifetime": "interval 5 minutes"}
+    recipe = check_recipe(GOOD | {"streams": GOOD["streams"] | {"v": mortal}})
+    assert recipe.streams["v"]["lifetime"] == "interval 5 minutes" and recipe.streams["v"]["window"] is None
+    sizes = [[at, rows] for at, rows in zip(moments, (100, 50), strict=True)]
+    for memory in (sizes, {"v": sizes, "o": 30}, "2024-01-01:100,2024-02-01:50", {"v": "2024-01-01:100,2024-02-01:50", "o": 30}):
+        assert check_recipe(changed(GOOD, {"join.memory": memory})).join["memory"] == memory
+
+
 def test_a_policy_without_statistics_needs_no_half_life():
     for policy in ps.POLICIES:
         if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND, *LEARNING):  # o has a window that nothing leaves
@@ -64,6 +83,14 @@ WRONG = {
     "rates that are not given": ({"join.stats": "given"}, 'join.given must be a file of rates exactly where join.stats is "given"'),
     "rates for others": ({"join.given": "rates.csv"}, 'join.given must be a file of rates exactly where join.stats is "given"'),
     "no file of rates": ({"join.stats": "given", "join.given": "rates.csv"}, "join.given must be a file on this machine that is there"),
+    "a lifetime beside rows": (
+        {"streams.v.window": "rows:5", "streams.v.lifetime": "interval 5 minutes"},
+        "streams.v.window must not count rows where each has a lifetime of its own",
+    ),
+    "windows that go back": (
+        {"streams.v.window": "2024-02-01:10 minutes,2024-01-01:5 minutes"},
+        "streams.v.window over time must have rising times",
+    ),
     "tumbling": ({"streams.v.window": "tumbling:10"}, 'streams.v.window must be a duration such as "10 minutes" above 0, got \'10\''),
     "landmark": ({"streams.v.window": "landmark:noon"}, 'streams.v.window must be a time such as "2024-01-01 12:00:00", in UTC'),
     "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),

@@ -46,7 +46,7 @@ def explain(
     made = plan_join(streams, **usual | arguments)
     lines = [
         f"join of {', '.join(made.plan.streams)} where {_predicate(made)}",
-        f"windows    {', '.join(f'{name} {_window(side.window)}' for name, side in streams.items())}",
+        f"windows    {', '.join(f'{name} {_stay(side)}' for name, side in streams.items())}",
         *_promises(made),
         f"routing    {_routing(made)}",
         f"memory     {_memory(made)}",
@@ -85,6 +85,10 @@ def _predicate(made: PlannedJoin) -> str:
     if compared.by_key:
         return f"{named} {'is' if len(compared.columns[0]) == 1 else 'are'} equal"
     return f"{named} of every two compare by {compared.predicate.name}"
+
+
+def _stay(side: Stream) -> str:
+    return _window(side.window) if side.lifetime is None else "lifetimes of the rows' own"
 
 
 def _window(window: int | str) -> str:

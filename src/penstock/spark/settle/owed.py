@@ -7,6 +7,7 @@ a row are matched with those of their own shard only.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 from operator import add, mul
 
@@ -16,6 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.window import Window
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import LIMIT
 from penstock.core.value import Objective
 from penstock.ledger.ledger import (
     ARRIVED,
@@ -48,7 +50,7 @@ def owed_outputs(
 ) -> DataFrame:
     """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
-    ledger = _with_ends(ledger, plan)
+    ledger, plan = _with_ends(ledger, plan), _with_stays(ledger, plan)
     if since == NOTHING:
         owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
     else:
@@ -78,6 +80,16 @@ def _with_ends(ledger: DataFrame, plan: LedgerPlan) -> DataFrame:
             rows = Window.partitionBy(SHARD, STREAM, *keys).orderBy(ROW)
             ends = F.when(F.col(STREAM) == stream, F.lead(ARRIVED, window[1]).over(rows)).otherwise(ends)
     return ledger.withColumn(_ENDS, ends)
+
+
+def _with_stays(ledger: DataFrame, plan: LedgerPlan) -> LedgerPlan:
+    """With the longest lifetime that the ledger has of a stream whose tuples have their own: nobody knew it beforehand."""
+    own = [stream for stream, expires in enumerate(plan.expires) if expires and plan.windows[stream] is None]
+    if not own:
+        return plan
+    longest = ledger.where(F.col(STREAM).isin(own)).groupBy(STREAM).agg(F.max(F.col(EXPIRY) - F.col(TIME)))
+    found = {stream: length for stream, length in longest.collect() if 0 < length < LIMIT}
+    return replace(plan, windows=tuple(found.get(stream, window) for stream, window in enumerate(plan.windows)))
 
 
 def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
