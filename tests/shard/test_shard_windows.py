@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from held_shards import Held, a_batch, plan
+from held_shards import Held, a_batch, clocks_of, plan, table
+from penstock.shard.shard import Shard
 from strategies import later
 
 WINDOWS: dict[str, Any] = {
@@ -22,6 +23,25 @@ WINDOWS: dict[str, Any] = {
     "changing, by the instant": "0:30,100:6,180:25",
     "lifetimes": 20,
 }
+
+
+@pytest.mark.parametrize(("lifetime", "said"), ((None, "got null"), (0, "got 0 microseconds"), (-5, "got -5 microseconds")))
+def test_a_lifetime_that_is_none_fails_the_batch(lifetime, said):
+    facts = plan(15, "fifo", lifetimes=(True, False))
+    tables = [table("l", [(5, "a"), (6, "a")]).append_column("lifetime", pa.array([3, lifetime], pa.int64())), table("r", [(5, "a")])]
+    with pytest.raises(ps.PenstockError, match=f"lifetime of stream l must be at least 1 microsecond, and below .*, {said}"):
+        Shard(facts).play(tables, clocks_of(tables))
+
+
+def test_rows_before_a_landmark_meet_nobody_and_count_nowhere():
+    facts = plan(15, "prob")
+    facts = replace(facts, options=facts.options | {"window": "landmark:10", "half_life": 20})
+    tables = [table("l", [(5, "a"), (5, "b"), (12, "a")]), table("r", [(5, "a"), (11, "a"), (13, "b")])]
+    result = Shard(facts).play(tables, clocks_of(tables))
+    assert pa.concat_tables(result.joined).to_pylist() == [{"k": "a", "l_v": 12, "r_v": 11}]
+    assert (result.counts["n_late"], result.counts["retained_rows"], result.counts["lost"]) == (3, 3, 0)
+
+
 POLICIES = ("prob", later("fifo"), later("learned"), later("life"), later("dgl"))
 
 
@@ -44,13 +64,13 @@ def test_a_shard_joins_like_the_simulator_and_counts_what_it_loses(tmp_path, kin
     for number in range(10):
         tables = a_batch(random, number * 25, 25)
         for at, side in enumerate("lr"):
-            table = tables[at]
-            times, values = table["time"].to_pylist(), table[f"{side}_v"].to_pylist()
-            arrivals += zip(times, side * len(times), values, table["key0"].to_pylist(), strict=True)
+            came = tables[at]
+            times, values = came["time"].to_pylist(), came[f"{side}_v"].to_pylist()
+            arrivals += zip(times, side * len(times), values, came["key0"].to_pylist(), strict=True)
             own = [random.randrange(1, 40) if side == "l" else 20 for _ in times]
             lives |= {(side, value): life for value, life in zip(values, own, strict=True)}
-            table = table.append_column("lifetime", pa.array(own)) if mortal and side == "l" else table
-            tables[at] = table.append_column("importance", pa.array(np.ones(len(times)))) if weighed else table
+            came = came.append_column("lifetime", pa.array(own)) if mortal and side == "l" else came
+            tables[at] = came.append_column("importance", pa.array(np.ones(len(times)))) if weighed else came
         _, result = held.play(facts, tables, tmp_path if nearby else None)
         joined = pa.concat_tables(result.joined)
         made += zip(joined["l_v"].to_pylist(), joined["r_v"].to_pylist(), strict=True)

@@ -36,10 +36,10 @@ from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
-from penstock.shard.row_windows import EXPIRY, ends_of, expiry_column, lifetimes_of, without_dead
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
+from penstock.shard.stream_window import EXPIRY, ends_of, expiry_column, lifetimes_of, without_dead
 from penstock.shard.waiting_rows import Aside, Tables, Told
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.known_beforehand import Known

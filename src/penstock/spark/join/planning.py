@@ -27,12 +27,12 @@ from penstock.policies.table import AUTO, best_policy
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.given_rates import GIVEN, mark_of, read_given
 from penstock.shard.overhead import overhead_of
-from penstock.shard.row_windows import ends_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.budget import Budget as SharedBudget
 from penstock.shard.state_rows import JOINS
+from penstock.shard.stream_window import ends_of
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,

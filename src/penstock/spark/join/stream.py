@@ -16,9 +16,8 @@ from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError
 from penstock.shard.cells import SHARD
 from penstock.shard.row_order import ORDER
-from penstock.shard.row_windows import LIFETIME
 from penstock.shard.shard import IMPORTANCE, TIME
-from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_matches, window_of
+from penstock.shard.stream_window import LIFETIME, NOT_GIVEN, check_lateness, check_matches, window_of
 from penstock.spark.session.first_line import first_line
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
@@ -133,7 +132,8 @@ def _lifetime(df: DataFrame, time: str, lifetime: Any) -> Column | None:
     kind = _type_of("lifetime", df, time, lifetime)
     column = F.expr(lifetime) if isinstance(lifetime, str) else lifetime
     if isinstance(kind, T.DayTimeIntervalType):
-        parts = [F.extract(F.lit(part), column) * F.lit(UNITS[part]) for part in ("day", "hour", "minute", "second")]
+        whole = column.cast(T.DayTimeIntervalType())  # which has all the fields
+        parts = [F.extract(F.lit(part), whole) * F.lit(UNITS[part]) for part in ("day", "hour", "minute", "second")]
         return reduce(add, parts).cast("bigint")
     if not isinstance(kind, T.IntegralType):
         raise PenstockError(
