@@ -257,8 +257,8 @@ REFUSED = {
     ),
     "no lifetime": (sided(lifetime="w + 1"), "lifetime must be an SQL expression over ts, k, v, got 'w [+] 1'"),
     "given rates without equal keys": (
-        refused(predicate="<", stats="given", given={("l", "a"): 1.0}),
-        "stats 'given' holds rates by key and needs equal keys named by on=, got <",
+        refused(predicate="!=", stats="given", given={("l", "a"): 1.0}),
+        "stats 'given' holds rates by key and needs equal keys named by on=, got !=",
     ),
     "rates that are not given": (refused(stats="given"), "given must be a table of rates exactly when stats is 'given'"),
     "memory": (refused(memory=0), "memory must be"),
