@@ -24,6 +24,26 @@ def in_units(length: int) -> str:
     return f"{count} {unit}{'s' if count != 1 else ''}"
 
 
+def about(length: float) -> str:
+    """Microseconds to about two digits, in the largest unit of which there is at least one.
+
+    >>> about(2_343_750), about(75_000_000), about(900_000_000)
+    ('2.3 seconds', '1.2 minutes', '15 minutes')
+    """
+    unit = max((name for name in UNITS if length >= UNITS[name]), key=lambda name: UNITS[name], default="microsecond")
+    count = two_digits(max(1.0, length / UNITS[unit]))
+    return f"{count} {unit}{'s' if count != '1' else ''}"
+
+
+def two_digits(number: float) -> str:
+    """A number to two digits, or without a fraction where it has more before the point.
+
+    >>> two_digits(0.0396), two_digits(18.4), two_digits(6053.7)
+    ('0.04', '18', '6,054')
+    """
+    return f"{number:.2g}" if number < 9.95 else f"{number:,.0f}"
+
+
 def read_duration(text: Any) -> float | None:
     """The microseconds of a text such as "10 minutes" or "-5 s"; None where it is no duration.
 

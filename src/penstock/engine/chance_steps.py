@@ -52,6 +52,7 @@ _UNITS = 16  # bits of a coarse reach
 class Scale:
     """Lengths of time in coarse ticks."""
 
+    length: int  # the reach in ticks
     shift: int  # bits that a tick loses
     reach: float
     half_life: float
@@ -78,4 +79,4 @@ class Scale:
         reach = max(timed) or int(half_life)
         shift = max(0, int(reach).bit_length() - 1 - _UNITS)
         coarse = [max(1.0, float(length >> shift)) if length else max(1.0, float(int(reach) >> shift)) for length in timed]
-        return cls(shift, max(1.0, float(int(reach) >> shift)), max(0.5, half_life / (1 << shift)), tuple(coarse))
+        return cls(int(reach), shift, max(1.0, float(int(reach) >> shift)), max(0.5, half_life / (1 << shift)), tuple(coarse))

@@ -72,5 +72,5 @@ def _learned(shards: list[Shard], names: list[str]) -> list[str]:
     if not known:
         return []
     tables = np.sum([source.tables for source in known], axis=0)
-    drawn = picture(tables, names, known[0].scale, lambda ticks: in_units(max(1, round(ticks))))
+    drawn = picture(tables, names, known[0].scale)
     return [f"learned    {drawn[0]}", *(f"           {line}" for line in drawn[1:])]
