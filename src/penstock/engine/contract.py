@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ Chosen = Callable[[int, Ints], Bools]
 """Which keys of an engine, the first, second, ... of several, are wanted."""
 TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
 """The columns of `Engine.tuples`."""
+LOAD = "rows that would lie in the windows"
+"""The unit of what tuples are worth where they have no worth of their own."""
 PIECE = 1 << 19
 """Outputs that are made before they are handed on; 12 MB of two streams."""
 
@@ -223,6 +225,14 @@ class Totals:
     n_attempts: int = 0  # arrivals whose key all other streams held, so that a join was attempted (compiled engine, buffered)
 
 
+class Worths(NamedTuple):
+    """Some tuples in memory: their pool, score and weight; each stands for as many others as there are of the rest."""
+
+    pool: Ints
+    score: Floats
+    weight: Ints
+
+
 class Engine(Protocol):
     """One instant after another."""
 
@@ -298,6 +308,12 @@ class Engine(Protocol):
 
     def retained(self) -> Ints:
         """The rows in memory, rising."""
+
+    def worths(self) -> Worths | None:
+        """What tuples are worth now, by a sample of at most some thousands; None where nobody can compare them between engines."""
+
+    def worth_unit(self) -> str:
+        """In what tuples are weighed, as text: engines of different joins can be compared where it is the same."""
 
     def tuples(self) -> dict[str, Any]:
         """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance."""

@@ -22,6 +22,7 @@ from penstock.core.trace import Floats, Ints
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
 from penstock.engine.binding import Columns, combinations
 from penstock.engine.contract import (
+    LOAD,
     PIECE,
     TUPLE,
     Chosen,
@@ -169,6 +170,13 @@ class StepwiseEngine:
     def retained(self) -> Ints:
         """The rows in memory."""
         return np.empty(0, np.int64) if self.memory is None else np.sort(self.memory["row"])
+
+    def worths(self) -> None:
+        """Nothing: scores of a policy have no unit."""
+
+    def worth_unit(self) -> str:
+        """What shares go by instead."""
+        return LOAD
 
     def tuples(self) -> dict[str, Any]:
         """The tuples in memory as columns."""

@@ -18,6 +18,7 @@ from penstock.core.problem import Problem
 from penstock.core.rounding import aged
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
+from penstock.engine import worth
 from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
@@ -38,6 +39,7 @@ from penstock.engine.contract import (
     Renumber,
     Statistics,
     Totals,
+    Worths,
 )  # fmt: skip
 from penstock.engine.ranking_codes import Prices
 
@@ -196,6 +198,14 @@ class CompiledEngine:
     def retained(self) -> Ints:
         """The rows in memory."""
         return np.sort(self.arrays["slots"]["row"][live_slots(self.memory)])
+
+    def worths(self) -> Worths | None:
+        """What tuples are worth now; None where nobody can compare them between engines."""
+        return worth.worths(self, live_slots(self.memory))
+
+    def worth_unit(self) -> str:
+        """In what tuples are weighed, as text."""
+        return worth.unit_of(self)
 
     def tuples(self) -> dict[str, Any]:
         """The tuples in memory as columns."""

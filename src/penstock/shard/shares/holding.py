@@ -12,7 +12,6 @@ from penstock.core.budget import Budget
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Engine
-from penstock.engine.worth import unit_of
 from penstock.shard.overhead import PLACE
 from penstock.shard.shares.moves import EQUAL, Summary, equal_share, part
 from penstock.shard.shares.worth import Load, points_of
@@ -60,7 +59,7 @@ class Holding:
         totals = engine.totals
         size = max(PLACE, totals.used // max(1, totals.retained)) if problem.budget.in_bytes else 1
         row = tuple(int(EQUAL * size // cap) + 1 for cap in caps)
-        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points, unit_of(engine), self.heard)
+        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points, engine.worth_unit(), self.heard)
 
     def facts(self) -> dict[str, Any]:
         """What is kept of it, as JSON."""

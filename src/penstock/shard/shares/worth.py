@@ -16,7 +16,6 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 from penstock.engine.contract import Engine
-from penstock.engine.worth import worths
 
 Points = tuple[tuple[float, ...], tuple[float, ...]]
 _HELD = 64  # points of what is held,
@@ -52,7 +51,7 @@ class Load:
 
 def points_of(engine: Engine, problem: Problem, load: Load, caps: Ints) -> tuple[Points, ...]:
     """By pool, what tuples are worth, and what of an equal share `caps` (by pool) has such worth."""
-    found = worths(engine)
+    found = engine.worths()
     needed = np.bincount(problem.budget.pool, load.sums, len(caps))
     if found is None:
         return tuple(((0.0,), (float(needed[pool] / caps[pool]),)) for pool in range(len(caps)))

@@ -19,7 +19,6 @@ from penstock.core.graph import is_graph
 from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
-from penstock.engine.worth import unit_of
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
@@ -73,7 +72,7 @@ class PlannedJoin:
     @property
     def unit(self) -> str:
         """In what its tuples are weighed."""
-        return unit_of(self.shard.engine)
+        return self.shard.engine.worth_unit()
 
     @property
     def spark(self) -> SparkSession:
