@@ -9,24 +9,24 @@ import pytest
 
 import penstock as ps
 from nouns import STREAMS, refused, trace
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD, Pools
 
 
 def test_budgets_in_rows():
-    assert Budget.parse(5, STREAMS).caps.tolist() == [[5]]
-    assert Budget.parse("5", STREAMS).pool.tolist() == [0, 0]
-    assert Budget.parse(np.int64(7), STREAMS, allocation="fixed").caps.tolist() == [[3, 3]]
-    assert Budget.parse(11, (*STREAMS, "T"), allocation="fixed").caps.tolist() == [[3, 3, 3]]
-    assert Budget.parse({"S": 2, "R": 4}, STREAMS).caps.tolist() == [[4, 2]]
-    by_name = Budget.parse("R=4,S=2", STREAMS)
+    assert Pools.parse(5, STREAMS).caps.tolist() == [[5]]
+    assert Pools.parse("5", STREAMS).pool.tolist() == [0, 0]
+    assert Pools.parse(np.int64(7), STREAMS, allocation="fixed").caps.tolist() == [[3, 3]]
+    assert Pools.parse(11, (*STREAMS, "T"), allocation="fixed").caps.tolist() == [[3, 3, 3]]
+    assert Pools.parse({"S": 2, "R": 4}, STREAMS).caps.tolist() == [[4, 2]]
+    by_name = Pools.parse("R=4,S=2", STREAMS)
     assert (by_name.caps.tolist(), by_name.pool.tolist(), by_name.in_bytes) == ([[4, 2]], [0, 1], False)
 
 
 def test_budgets_over_time():
     for spec in ("0:9,10:3,20:6", [(0, 9), (10, 3), (20, 6)]):
-        budget = Budget.parse(spec, STREAMS)
+        budget = Pools.parse(spec, STREAMS)
         assert (budget.times.tolist(), budget.caps.tolist(), budget.most) == ([0, 10, 20], [[9], [3], [6]], 9)
-    assert Budget.parse("0:9,10:3", STREAMS, allocation="fixed").caps.tolist() == [[4, 4], [1, 1]]
+    assert Pools.parse("0:9,10:3", STREAMS, allocation="fixed").caps.tolist() == [[4, 4], [1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_budgets_over_time():
     [("1000 B", 1000), ("1KB", 1000), ("1 kib", 1024), ("1.5 MB", 1_500_000), ("2MiB", 2 << 20), ("1 GB", 10**9), ("3GiB", 3 << 30)],
 )
 def test_budgets_in_bytes(text, size):
-    budget = Budget.parse(text, STREAMS)
+    budget = Pools.parse(text, STREAMS)
     assert (budget.most, budget.in_bytes) == (size, True)
 
 

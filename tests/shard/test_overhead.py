@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from held_shards import Held, clocks_of, plan, table
 from penstock.core.batch import Batch
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.problem import Problem
 from penstock.policies.table import open_policy
 from penstock.shard.keys import LASTING, KeyBook, hashed
@@ -314,7 +314,7 @@ def test_a_sketch_keeps_nearly_what_exact_counts_keep():
 def test_a_memory_in_bytes_covers_all_of_it():
     schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
     options = {"window": 5000, "memory": "400 KB", "policy": "prob", "stats": "decayed"}
-    overhead = overhead_of(None, Budget.parse("400 KB", ("l", "r")), 1)
+    overhead = overhead_of(None, Pools.parse("400 KB", ("l", "r")), 1)
     shard = Shard(ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead))
     assert overhead == 100_000
     for number in range(20):
@@ -329,11 +329,11 @@ def test_a_memory_in_bytes_covers_all_of_it():
 def test_overhead_is_a_size():
     for wrong in (256, "256", "much", -1, "0 MB", True):
         with pytest.raises(ps.PenstockError, match='overhead must be a size such as "256 MB", got '):
-            overhead_of(wrong, Budget.parse(100, ("l", "r")), 1)
+            overhead_of(wrong, Pools.parse(100, ("l", "r")), 1)
 
 
 def test_overhead_has_room_for_the_least_statistics_and_ghosts():
-    rows, size = (Budget.parse(memory, ("l", "r"), allocation="variable") for memory in (100, "20 KB"))
+    rows, size = (Pools.parse(memory, ("l", "r"), allocation="variable") for memory in (100, "20 KB"))
     for wrong in ("1 B", "255 KB"):
         with pytest.raises(ps.PenstockError, match=rf"overhead must be at least 64 KB for each shard \(256000 bytes\), got '{wrong}'"):
             overhead_of(wrong, rows, 4)

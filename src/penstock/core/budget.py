@@ -23,14 +23,14 @@ _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2*
 
 
 @dataclass(frozen=True)
-class Budget:
+class Pools:
     """Pools of memory: `pool` says which pool a stream draws from, `caps[k, pool]` what it may hold from `times[k]` on.
 
-    >>> Budget.parse(100, ("R", "S")).caps.tolist()
+    >>> Pools.parse(100, ("R", "S")).caps.tolist()
     [[100]]
-    >>> Budget.parse(101, ("R", "S"), allocation="fixed").caps.tolist()
+    >>> Pools.parse(101, ("R", "S"), allocation="fixed").caps.tolist()
     [[50, 50]]
-    >>> Budget.parse("1 KB", ("R", "S")).in_bytes
+    >>> Pools.parse("1 KB", ("R", "S")).in_bytes
     True
     """
 
@@ -41,9 +41,9 @@ class Budget:
     given: Any = field(default=None, compare=False)  # as the user wrote it
 
     @classmethod
-    def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Budget:
+    def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Pools:
         """Read a budget: rows or a size, one for all or by stream, constant or "0:100,500:50" (from time 500 on 50)."""
-        if isinstance(spec, Budget):
+        if isinstance(spec, Pools):
             return spec
         choose("allocation", allocation, ("variable", "fixed"))
         n = len(streams)
@@ -70,7 +70,7 @@ class Budget:
     def at(self, time: int) -> Ints:
         """What each pool may hold at a time; before the first, what it may hold then.
 
-        >>> Budget.parse("0:100,500:50", ("R", "S")).at(499).tolist()
+        >>> Pools.parse("0:100,500:50", ("R", "S")).at(499).tolist()
         [100]
         """
         return self.caps[max(0, int(np.searchsorted(self.times, time, side="right")) - 1)]

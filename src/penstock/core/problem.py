@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
@@ -48,7 +48,7 @@ class Problem:
 
     streams: tuple[str, ...]
     windows: tuple[Window, ...]
-    budget: Budget
+    budget: Pools
     predicate: Predicate
     objective: Objective
     stats: str = "whole"
@@ -110,7 +110,7 @@ class Problem:
         problem = cls(
             streams=tuple(streams),
             windows=windows,
-            budget=Budget.parse(memory, streams, allocation=allocation),
+            budget=Pools.parse(memory, streams, allocation=allocation),
             predicate=Predicate.parse(predicate) if graph is None else Predicate("=" if graph.shared_key else "links"),
             objective=Objective.parse(objective),
             stats=choose("stats", stats, STATS),

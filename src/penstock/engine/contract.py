@@ -68,7 +68,7 @@ class Bands:
         return out
 
 
-class Policy(Protocol):
+class PolicyContract(Protocol):
     """Decides who leaves. `score` is its definition; `ranking` says how the compiled engine may do the same faster."""
 
     name: str

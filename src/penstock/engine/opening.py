@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.problem import Problem
-from penstock.engine.contract import Engine, Keep, Policy, Ranking, Statistics, read_keep
+from penstock.engine.contract import Engine, Keep, PolicyContract, Ranking, Statistics, read_keep
 
 
-def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False) -> Engine:
+def open_engine(
+    problem: Problem, policy: PolicyContract, statistics: Statistics, keep: Keep | None = None, *, stepwise: bool = False
+) -> Engine:
     """The engine for a problem and a policy; `stepwise=True` insists on the plain form."""
     from penstock.engine.compiled.engine import CompiledEngine  # takes a second, which `penstock --help` need not wait for
     from penstock.engine.stepwise import StepwiseEngine
@@ -18,7 +20,7 @@ def open_engine(problem: Problem, policy: Policy, statistics: Statistics, keep: 
     return CompiledEngine(problem, ranking, statistics, keep)
 
 
-def compiled_form(problem: Problem, policy: Policy) -> Ranking | None:
+def compiled_form(problem: Problem, policy: PolicyContract) -> Ranking | None:
     """How the compiled engine would rank for this policy; None where only the stepwise engine will do."""
     if not problem.predicate.is_equality or problem.objective.function is not None or problem.counts_keys:
         return None

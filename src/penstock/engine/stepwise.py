@@ -29,7 +29,7 @@ from penstock.engine.contract import (
     Engine,
     Keep,
     Played,
-    Policy,
+    PolicyContract,
     Renumber,
     Statistics,
     Totals,
@@ -44,7 +44,7 @@ _GIVEN = ("problem", "statistics", "keep", "policy")
 class StepwiseEngine:
     """Plays batches instant by instant; see `penstock.engine.contract`."""
 
-    def __init__(self, problem: Problem, policy: Policy, statistics: Statistics, keep: Keep) -> None:
+    def __init__(self, problem: Problem, policy: PolicyContract, statistics: Statistics, keep: Keep) -> None:
         self.problem, self.policy, self.statistics, self.keep = problem, policy, statistics, keep
         n = problem.n_streams
         self.totals = Totals()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
@@ -323,7 +323,7 @@ def _engine(recipe: Recipe) -> list[str]:
         _check_condition(recipe)
         alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
-        budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
+        budget = Pools.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
             part_of(budget, tuple(recipe.streams), shards)
         overhead_of(recipe.join.get("overhead"), budget, shards or 1)

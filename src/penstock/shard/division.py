@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.shard.overhead import PLACE
@@ -36,11 +36,11 @@ def shard_count(shards: Any, argument: str = "shards") -> int:
     return shards
 
 
-def part_of(budget: Budget, streams: Sequence[str], shards: int, *, of: int = 1) -> Any:
+def part_of(budget: Pools, streams: Sequence[str], shards: int, *, of: int = 1) -> Any:
     """The memory of one of so many shards, each with an equal part, as an option; `budget` is that of one of `of` shards.
 
     >>> streams = ("l", "r")
-    >>> part_of(Budget.parse("3 KB", streams), streams, 3), part_of(Budget.parse({"l": 5, "r": "8"}, streams), streams, 2)
+    >>> part_of(Pools.parse("3 KB", streams), streams, 3), part_of(Pools.parse({"l": 5, "r": "8"}, streams), streams, 2)
     ('1000 b', {'l': 2, 'r': 4})
     """
     caps = budget.caps * of // shards
@@ -58,7 +58,7 @@ def part_of(budget: Budget, streams: Sequence[str], shards: int, *, of: int = 1)
     return amounts[0] if len(amounts) == 1 else dict(zip(streams, amounts, strict=True))
 
 
-def _amount(cap: int, budget: Budget) -> Any:
+def _amount(cap: int, budget: Pools) -> Any:
     return f"{cap} b" if budget.in_bytes else cap
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.budget import Budget, read_size
+from penstock.core.budget import Pools, read_size
 from penstock.core.errors import PenstockError
 
 OVERHEAD = "512 MB"
@@ -23,12 +23,12 @@ _SHARE = 4  # of a memory in bytes, one part in so many
 MOST_SHARE = 2
 
 
-def overhead_of(overhead: Any, budget: Budget, shards: int) -> int:
+def overhead_of(overhead: Any, budget: Pools, shards: int) -> int:
     """The bytes of one of so many shards; of a memory in bytes they are a part, a quarter by default.
 
-    >>> overhead_of(None, Budget.parse(1000, ("l", "r")), 2), overhead_of(None, Budget.parse("1 MB", ("l", "r")), 2)
+    >>> overhead_of(None, Pools.parse(1000, ("l", "r")), 2), overhead_of(None, Pools.parse("1 MB", ("l", "r")), 2)
     (256000000, 125000)
-    >>> overhead_of("8 MB", Budget.parse("12 MB", ("l", "r")), 2)
+    >>> overhead_of("8 MB", Pools.parse("12 MB", ("l", "r")), 2)
     Traceback (most recent call last):
     ...
     penstock.core.errors.PenstockError: overhead is a part of a memory in bytes and must be at most half of it (6000000 bytes), got '8 MB'

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.clock_limit import Limit
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
@@ -53,9 +53,9 @@ class ShardPlan:
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @cached_property
-    def budget(self) -> Budget:
+    def budget(self) -> Pools:
         """The memory of one shard."""
-        return Budget.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
+        return Pools.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
 
     @property
     def key_names(self) -> tuple[str, ...]:

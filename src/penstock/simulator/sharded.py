@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
-from penstock.core.budget import OVERHEAD, Budget, Memory
+from penstock.core.budget import OVERHEAD, Memory, Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
@@ -62,7 +62,7 @@ def play_shards(
     >>> play_shards(trace, problem, shards=2, memory=4, policy="fifo").n_output
     5
     """
-    whole = Budget.parse(memory, problem.streams, allocation=allocation)
+    whole = Pools.parse(memory, problem.streams, allocation=allocation)
     join = ShardedJoin.open(trace, problem, whole, shards=shards, allocation=allocation, policy=policy, keep=keep, stepwise=stepwise)
     _play([join], ((rows,) for _, rows in _batches(trace, batch)), shared=shared, progress=progress)
     return join.run()
@@ -88,7 +88,7 @@ def play_joins(
     """
     made = {
         name: ShardedJoin.open(
-            trace, problem, Budget.parse(memory, problem.streams), shards=shards, joins=len(joins), policy=policy, keep=keep
+            trace, problem, Pools.parse(memory, problem.streams), shards=shards, joins=len(joins), policy=policy, keep=keep
         )
         for name, (trace, problem) in joins.items()
     }
@@ -160,7 +160,7 @@ class ShardedJoin:
         cls,
         trace: Trace,
         problem: Problem,
-        whole: Budget,
+        whole: Pools,
         *,
         shards: Any,
         joins: int = 1,
@@ -202,9 +202,9 @@ class ShardedJoin:
         return summed(self.playing, self.keep, np.concatenate(self.times), perf_counter() - self.began, self.most)
 
 
-def _part(whole: Budget, problem: Problem, allocation: str, shards: int, overhead: int) -> Budget:
+def _part(whole: Pools, problem: Problem, allocation: str, shards: int, overhead: int) -> Pools:
     """The budget of one shard."""
-    budget = Budget.parse(part_of(whole, problem.streams, shards), problem.streams, allocation=allocation)
+    budget = Pools.parse(part_of(whole, problem.streams, shards), problem.streams, allocation=allocation)
     return replace(budget, caps=for_tuples(budget.caps, overhead)) if budget.in_bytes else budget
 
 

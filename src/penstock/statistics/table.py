@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.link_columns import on_key
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.engine.contract import Policy
+from penstock.engine.contract import PolicyContract
 from penstock.engine.ranking_codes import Prices
 from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
@@ -27,7 +27,7 @@ RUNNING = {"window": lambda problem: WindowCounts(), "decayed": Decayed, "sketch
 """Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
 
 
-def open_running(problem: Problem, policy: Policy, room: int | None = None) -> Source:
+def open_running(problem: Problem, policy: PolicyContract, room: int | None = None) -> Source:
     """The source that learns as rows arrive; one that knows nothing where it would be decayed rates and the policy asks for none.
 
     With `room`, decayed counts take at most so many bytes.
@@ -51,7 +51,7 @@ def open_statistics(
     given: Mapping[tuple[str, Any], float] | None = None,
     *,
     by_row: bool = True,
-    policy: Policy | None = None,
+    policy: PolicyContract | None = None,
 ) -> tuple[Source, Batch]:
     """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
 
@@ -88,7 +88,7 @@ def open_statistics(
     return Source(), replace(batch, price=whole_prices(problem, batch))
 
 
-def _learns(problem: Problem, policy: Policy) -> bool:
+def _learns(problem: Problem, policy: PolicyContract) -> bool:
     """Whether a policy counts for itself, whatever the statistics."""
     ranking = policy.ranking(problem)
     return ranking is not None and ranking.prices == Prices.CHANCES

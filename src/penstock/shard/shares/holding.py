@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Engine
@@ -20,13 +20,13 @@ from penstock.shard.shares.worth import Load, points_of
 class Holding:
     """The share of a shard in a memory of which an equal share is `budget`.
 
-    >>> holding = Holding(Budget.parse(100, ("R", "S")), streams=2)
+    >>> holding = Holding(Pools.parse(100, ("R", "S")), streams=2)
     >>> holding.share = np.array([EQUAL * 3 // 2])
     >>> holding.caps.tolist(), holding.is_equal
     ([[150]], False)
     """
 
-    def __init__(self, budget: Budget, streams: int) -> None:
+    def __init__(self, budget: Pools, streams: int) -> None:
         self.equal = replace(budget, caps=budget.caps.copy())
         self.share = equal_share(budget.caps.shape[1])
         self.load = Load(np.zeros(streams))

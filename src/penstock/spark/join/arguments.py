@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
@@ -18,7 +18,7 @@ from penstock.core.trace import LIMIT
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of
 from penstock.shard.shard_plan import NAME, NO_NAMES
-from penstock.shard.shares.budget import Budget as SharedBudget
+from penstock.shard.shares.budget import Budget
 from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
@@ -121,7 +121,7 @@ def _parallelism(spark: SparkSession) -> int:
         return 4  # Spark Connect does not say
 
 
-def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: SharedBudget | None) -> str | None:
+def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: Budget | None) -> str | None:
     """The folder through which shards tell each other what tuples are worth; None: they do not, and shares stay equal."""
     streaming = next(iter(streams.values())).frame.isStreaming
     if budget is not None and budget.shared is not None:
@@ -137,10 +137,10 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
     return place if shards > 1 else None
 
 
-def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Budget, SharedBudget | None]:
+def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Pools, Budget | None]:
     """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
-    if not isinstance(memory, SharedBudget):
-        return Budget.parse(memory, streams, allocation=allocation), None
+    if not isinstance(memory, Budget):
+        return Pools.parse(memory, streams, allocation=allocation), None
     if allocation != "variable":
         raise PenstockError(f"allocation must be 'variable' in a join of a Budget, which has one pool for all, got {allocation!r}")
     whole = memory.pools(streams)

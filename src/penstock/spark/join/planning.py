@@ -28,7 +28,7 @@ from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.shares.budget import Budget as SharedBudget
+from penstock.shard.shares.budget import Budget
 from penstock.shard.state_rows import JOINS
 from penstock.spark.join.arguments import (
     check_archive,
@@ -67,7 +67,7 @@ class PlannedJoin:
     shard: Shard
     least: float | None
     action: str
-    budget: SharedBudget | None = None  # of several joins
+    budget: Budget | None = None  # of several joins
 
     @property
     def unit(self) -> str:
@@ -86,7 +86,7 @@ def plan_join(
     on: str | Sequence[str] | None,
     predicate: PredicateSpec,
     cross: bool,
-    memory: Memory | SharedBudget,
+    memory: Memory | Budget,
     policy: PolicySpec | None,
     allocation: str,
     stats: str,

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Bools, Ints
 from penstock.core.value import OBJECTIVES
+from penstock.engine.contract import Renumber
 from penstock.policies.table import POLICIES
 from penstock.shard.division import SPAN, part_of, shard_count
 from penstock.shard.keys import KeyBook
@@ -39,9 +40,6 @@ from penstock.spark.reshard.rewrite import StateRows, rewrite_state
 
 Places = Callable[[Sequence[pa.Array]], Ints]
 """The new shard of each key, by the columns of the keys."""
-
-Renumber = Callable[[int, Ints], Ints]
-"""The numbers of an old shard's keys in the book of all."""
 
 Mine = Callable[[int, int, Ints], Bools]
 """Which keys of an old shard belong to a new one: `mine(new, old, keys)`."""
