@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from penstock.core.budget import Pools
+from penstock.core.budget import Memory, Pools
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
@@ -69,7 +69,7 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
     return float(least), choose("action of min_recall", action, ("warn", "fail"))
 
 
-def limit_of(ahead: Any, sides: Sequence[Stream]) -> Limit | None:
+def limit_of(ahead: str | tuple[str, str] | None, sides: Sequence[Stream]) -> Limit | None:
     """How far a row may be ahead of what others support; by default as long as two windows, or two days."""
     if ahead == "auto":
         lengths = [side.window + side.lateness for side in sides if isinstance(side.window, int)]
@@ -137,7 +137,7 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
     return place if shards > 1 else None
 
 
-def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Pools, Budget | None]:
+def memory_of(memory: Memory | Budget, streams: Sequence[str], allocation: str, overhead: str | None) -> tuple[Pools, Budget | None]:
     """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
     if not isinstance(memory, Budget):
         return Pools.parse(memory, streams, allocation=allocation), None
