@@ -104,6 +104,10 @@ class Statistics(Protocol):
         """What the state takes."""
 
     @property
+    def room(self) -> int:
+        """The bytes that it may take; 0 where that is not bounded, or nothing is counted by key."""
+
+    @property
     def is_sketch(self) -> bool:
         """Whether keys share the cells of a sketch."""
 

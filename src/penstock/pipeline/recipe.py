@@ -30,7 +30,7 @@ from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, 
 from penstock.pipeline.sql_words import unsteady
 from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import part_of
-from penstock.shard.overhead import overhead_of
+from penstock.shard.overhead import for_statistics, overhead_of
 from penstock.shard.shard_plan import check_width
 from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of
 from penstock.statistics.table import open_running
@@ -326,16 +326,17 @@ def _engine(recipe: Recipe) -> list[str]:
         budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
             part_of(budget, tuple(recipe.streams), shards)
-        overhead_of(recipe.join.get("overhead"), budget, shards or 1)
+        overhead = overhead_of(recipe.join.get("overhead"), budget, shards or 1)
+        room = None if shards is None else for_statistics(overhead)  # elsewhere Spark says how many shards there are
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
-        chosen = open_policy(policy, problem)
+        chosen = open_policy(policy, problem, room=room)
         if "importance" in chosen.needs and not weighed:
             raise PenstockError(
                 f"policy {policy!r} goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'"
             )
-        open_running(problem, chosen)
+        open_running(problem, chosen, room)
     except PenstockError as error:
         said = str(error)
         about = [key for words, key in _ABOUT.items() if said.startswith(words)]

@@ -10,11 +10,17 @@ from typing import Any
 
 from penstock.core.budget import Budget, read_size
 from penstock.core.errors import PenstockError
+from penstock.core.problem import Problem
+from penstock.engine.contract import Policy
+from penstock.engine.opening import compiled_form
+from penstock.engine.ranking_codes import Kind, Prices
 
 OVERHEAD = "512 MB"
 """For all shards together, where memory is in rows."""
 PLACE = 256
 """Bytes that a tuple in memory takes beside its Arrow bytes, where memory is in bytes: its places in the engine and in the shadow."""
+_RANK = 40  # bytes more for an importance and a score of its own, in a heap of its class
+_CLUE, _CLUES = 40, 20  # more for a class that `learned` prices: its place in a queue; what is known of its key, by stream
 GHOST = 256
 """Bytes of their part that are set aside for a ghost: its place in the shadow, and room to move when the shadow grows."""
 _NAME = 32  # bytes that a name takes beside its own
@@ -48,6 +54,26 @@ def overhead_of(overhead: Any, budget: Budget, shards: int) -> int:
                 f"overhead is a part of a memory in bytes and must be at most half of it ({least // MOST_SHARE} bytes), got {overhead!r}"
             )
     return max(1, amount // shards)
+
+
+def for_statistics(overhead: int) -> int:
+    """What of it statistics may take, where they are counted by key."""
+    return overhead // 2
+
+
+def place_of(problem: Problem, policy: Policy) -> int:
+    """The bytes that a tuple takes beside its Arrow bytes under a policy, each with a key of its own.
+
+    >>> from penstock.policies.table import open_policy
+    >>> problem = Problem.of(("l", "r"), window=10, memory="1 MB", stats="decayed")
+    >>> [place_of(problem, open_policy(name, problem)) for name in ("fifo", "prob", "learned")]
+    [256, 256, 376]
+    """
+    ranking = compiled_form(problem, policy)
+    if ranking is None:
+        return PLACE
+    rank = _RANK if ranking.kind >= Kind.SCORE or not problem.steady else 0
+    return PLACE + rank + (_CLUE + _CLUES * problem.n_streams if ranking.prices == Prices.CHANCES else 0)
 
 
 def ghosts_in(room: int, names: int, name_bytes: int) -> int:

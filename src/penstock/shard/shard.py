@@ -30,7 +30,7 @@ from penstock.shard.late_rows import broken_promises, without_refused
 from penstock.shard.meter.loss import Loss
 from penstock.shard.meter.meter import Meter
 from penstock.shard.output_limit import Quota
-from penstock.shard.overhead import PLACE, ghosts_in
+from penstock.shard.overhead import for_statistics, ghosts_in, place_of
 from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
@@ -39,7 +39,6 @@ from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
 from penstock.shard.waiting_rows import Aside, Tables, Told
-from penstock.statistics.bounded import Bounded
 from penstock.statistics.table import open_running
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
@@ -86,7 +85,6 @@ class Shard:
         options = dict(plan.options)
         policy = options.pop("policy")
         self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
-        self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
             caps[:] = for_tuples(caps, plan.overhead or 0)
@@ -106,12 +104,14 @@ class Shard:
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
 
     def _open(self, policy: Any) -> Engine:
-        chosen = open_policy(policy, self.problem)
+        room = None if self.plan.overhead is None else for_statistics(self.plan.overhead)
+        chosen = open_policy(policy, self.problem, room=room)
+        self.chosen = chosen.name
+        self.place = OVERHEAD if room is None else place_of(self.problem, chosen)  # what a tuple weighs beside its Arrow bytes
         self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
         keep = Keep(outputs=True, sheds=True, expired=True, done=True)
-        half = None if self.plan.overhead is None else self.plan.overhead // 2
-        statistics = open_running(self.problem, chosen, half)
-        self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
+        statistics = open_running(self.problem, chosen, room)
+        self.room = statistics.room
         return open_engine(self.problem, chosen, statistics, keep)
 
     def _most_ghosts(self) -> int:

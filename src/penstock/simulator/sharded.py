@@ -26,11 +26,11 @@ from penstock.core.trace import Ints, Trace
 from penstock.core.window import NEVER
 from penstock.engine.contract import Keep, read_keep
 from penstock.engine.run import JoinRun
-from penstock.policies.base import PolicySpec
+from penstock.policies.base import Policy, PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO
 from penstock.shard.division import for_tuples, part_of, shard_count
-from penstock.shard.overhead import PLACE, overhead_of
+from penstock.shard.overhead import for_statistics, overhead_of, place_of
 from penstock.shard.shares.moves import next_shares, period
 from penstock.shard.spark_hash import placed
 from penstock.simulator.played_shard import PlayedShard, summed
@@ -176,8 +176,9 @@ class ShardedJoin:
         keys = [trace.table[name] for name in trace.key_columns]
         place = placed(keys, len(trace), count) if count > 1 else np.zeros(len(trace), np.int64)
         kept = replace(keep, series=keep.series or keep.retained)
-        playing = [PlayedShard.open(number, part, policy, overhead // 2, kept, stepwise) for number in range(count)]
-        return cls(trace, problem, _columns(trace, part), place, playing, keep, whole.most)
+        room = for_statistics(overhead)
+        playing = [PlayedShard.open(number, part, policy, room, kept, stepwise) for number in range(count)]
+        return cls(trace, problem, _columns(trace, part, playing[0].policy), place, playing, keep, whole.most)
 
     def play(self, rows: Ints, progress: OnProgress | None) -> None:
         """Play a batch, after which all shards know how far the streams have come."""
@@ -208,10 +209,10 @@ def _part(whole: Budget, problem: Problem, allocation: str, shards: int, overhea
     return replace(budget, caps=for_tuples(budget.caps, overhead)) if budget.in_bytes else budget
 
 
-def _columns(trace: Trace, problem: Problem) -> Batch:
+def _columns(trace: Trace, problem: Problem, policy: Policy) -> Batch:
     """All rows; where sizes count, as heavy as they are on Spark."""
     columns = Batch.of(trace, problem)
-    return columns if columns.size is None else replace(columns, size=columns.size + (PLACE - OVERHEAD))
+    return columns if columns.size is None else replace(columns, size=columns.size + (place_of(problem, policy) - OVERHEAD))
 
 
 def _batches(trace: Trace, length: int | None, origin: int | None = None) -> Iterator[tuple[int, Ints]]:

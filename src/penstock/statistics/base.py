@@ -17,6 +17,9 @@ from penstock.engine.view import View
 class Source:
     """A source of probabilities (`penstock.engine.contract.Statistics`)."""
 
+    room = 0
+    """The bytes that it may take; 0 where that is not bounded, or nothing is counted by key."""
+
     @property
     def n_bytes(self) -> int:
         """Nothing is counted."""

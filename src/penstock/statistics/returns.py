@@ -33,6 +33,8 @@ from penstock.engine.chance_steps import (
     SAMPLE,
     TRUST,
     Scale,
+    keys_in,
+    least_room,
 )
 from penstock.engine.compiled.chances import best_stays, cell_of, count_step, gap_step, step_end
 from penstock.engine.contract import Renumber
@@ -59,15 +61,19 @@ class Returns(Source):
 
     def __init__(self, problem: Problem, room: int | None = None) -> None:
         n = problem.n_streams
+        if room is not None and room < least_room(problem):
+            raise PenstockError(
+                f"policy 'learned' needs {least_room(problem):,} bytes of each shard for what it learns, half of its overhead, got room "
+                f"for {room:,}: give more memory or overhead, or have fewer shards, or another policy ('auto' takes one that fits)"
+            )
+        self.room = room or 0
         self.problem, self.scale = problem, Scale.of(problem)
         self.facts_of_key = n * (2 if problem.steady else 3)
         self.known = np.full(_LEAST, -1, dtype=np.int64)
         self.facts = np.zeros((_LEAST, self.facts_of_key + 1))  # by stream: counts, last times, mean importances; counted until
         self.filled = 0
         cells = n * n * COUNTS * GAPS * GAPS
-        entry = 8 * (self.facts_of_key + 2)
-        # Half of the room: one table becomes another.
-        self.most = (1 << 62) if room is None else max(_LEAST, (room // 2 - 4 * 8 * cells) * 3 // 4 // entry)
+        self.most = (1 << 62) if room is None else keys_in(problem, room)
         self.tables = np.zeros((3, cells), dtype=np.int64)  # arrivals and foretold arrivals, in parts of ONE, and ticks
         self.chances = self._best(opened(n))
         self.fresh = True
@@ -147,7 +153,7 @@ class Returns(Source):
 
     def _forget(self, now: int, least: float) -> None:
         left = int(_fade(self.known, self.facts, self.problem.n_streams, float(now), self.scale.half_life, least))
-        self._resize(max(_LEAST, min(2 * left, self.most * 4 // 3 + 2)))
+        self._resize(max(_LEAST, min(2 * left, max(left, self.most) * 4 // 3 + 2)))
         self.filled = left
 
     def _make_room(self, now: int, filled: int) -> None:
@@ -156,12 +162,16 @@ class Returns(Source):
         if filled < self.most:
             self._resize(min(len(self.known) * 3 // 2, self.most * 4 // 3 + 2))
             return
+        self._drop(now)
+        self._resize(max(_LEAST, self.most * 4 // 3 + 2))
+
+    def _drop(self, now: int) -> None:
+        """Forget half of the keys, those that came least of late."""
         n = self.problem.n_streams
         facts = self.facts[self.known >= 0]
         age = np.maximum((now - facts[:, n : 2 * n]) / self.scale.half_life, 0.0)
         bar = float(np.median((facts[:, :n] * np.exp2(-age)).max(axis=1)))
         self._forget(now, float(np.nextafter(bar, np.inf)))
-        self._resize(max(_LEAST, self.most * 4 // 3 + 2))
 
     def _resize(self, size: int) -> None:
         known, facts = self.known, self.facts
@@ -178,18 +188,21 @@ class Returns(Source):
         return state | {"chances": self.chances}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what is known."""
+        """Take over what is known; of keys that have no room, those that came most of late."""
         facts, wanted = state["facts"], (len(state["key"]), self.facts.shape[1])
         if facts.shape != wanted or state["tables"].shape != self.tables.shape or state["chances"].shape != self.chances.shape:
             raise PenstockError(f"state must have {wanted[1]} facts for each key, got {facts.shape} for {state['key'].shape} keys")
-        size = max(_LEAST, 2 * len(state["key"]))
+        count = len(state["key"])
+        size = max(_LEAST, min(2 * count, max(count, self.most) * 4 // 3 + 2))
         self.known = np.full(size, -1, dtype=np.int64)
         self.facts = np.zeros((size, facts.shape[1]))
         _rehash(self.known, self.facts, np.asarray(state["key"], np.int64), np.asarray(facts, np.float64))
-        self.filled = len(state["key"])
+        self.filled = count
         self.tables, self.means, self.chances = (np.array(state[name]) for name in ("tables", "means", "chances"))
         self.clock, self.began, self.step, self.rows, self.mask, self.kept, fresh = (int(v) for v in state["clock"])
         self.fresh = bool(fresh)
+        while self.filled > self.most:
+            self._drop(self.clock)
 
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """What several have learned, together. A key is in one of them, and what the others know of it is older."""

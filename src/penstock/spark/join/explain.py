@@ -12,6 +12,7 @@ from penstock.core.graph import Graph
 from penstock.engine.opening import compiled_form, why_stepwise
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
+from penstock.policies.learned import Learned
 from penstock.policies.table import open_policy
 from penstock.spark.join.join import join
 from penstock.spark.join.planning import PlannedJoin, plan_join
@@ -136,7 +137,8 @@ def _own_shares(made: PlannedJoin) -> str:
 def _overhead(made: PlannedJoin) -> str:
     plan, shard = made.plan, made.shard
     assert plan.overhead is not None
-    counted = f"statistics {shard.room:,} bytes, then a sketch; " if shard.room else ""
+    beyond = "then the keys that came least of late are forgotten" if shard.chosen == Learned.name else "then a sketch"
+    counted = f"statistics {shard.room:,} bytes, {beyond}; " if shard.room else ""
     return f"{plan.overhead:,} bytes per shard: {counted}ghosts {plan.overhead - shard.room:,} bytes"
 
 

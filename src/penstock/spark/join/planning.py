@@ -23,7 +23,7 @@ from penstock.engine.worth import unit_of
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
-from penstock.policies.table import AUTO, best_policy
+from penstock.policies.table import AUTO
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
@@ -181,7 +181,7 @@ def plan_join(
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
     if plan.options["policy"] == AUTO:
-        plan = replace(plan, options=plan.options | {"policy": best_policy(shard.problem)}, auto=True)
+        plan = replace(plan, options=plan.options | {"policy": shard.chosen}, auto=True)
     if sides[0].frame.isStreaming:
         shard.engine.check_keepable()
     if archive is not None:
