@@ -49,11 +49,15 @@ def test_a_policy_without_statistics_needs_no_half_life():
 
 
 def test_the_default_policy_is_that_of_a_join():
-    """With importance it is `dimpprob`, which asks for no statistics, and so for no half-life where no window ends."""
+    """Which asks for no statistics, and so for no half-life, where no window ends; others are refused with what a pipeline has."""
     endless = {"join": {"on": "key", "memory": 100}, "streams.v.window": "none"}
-    assert mistakes(endless | {"streams.v.importance": "1.5"}) == []
-    (found,) = mistakes(endless)
-    assert "join.half_life must be given" in found
+    linked = {"join": {"memory": 100, "predicate": ["v.key <= o.key"]}, "streams.v.window": "none", "streams.o": {**GOOD["streams"]["o"]}}
+    del linked["streams.o"]["key"]
+    for own in (endless, linked, endless | {"streams.o": GOOD["streams"]["o"] | {"lateness": "0 s", "window": "rows:5"}}):
+        assert mistakes(own) == mistakes(own | {"streams.v.importance": "1.5"}) == []
+    for policy in ("prob", "learned"):
+        (found,) = mistakes({**endless, "join": {**endless["join"], "policy": policy}})
+        assert found.startswith("join.half_life must be given") and "--" not in found and "'auto'" in found
 
 
 WRONG = {
@@ -91,7 +95,7 @@ WRONG = {
     "two windows": ({"streams.v.rows_per_key": 3}, "streams.v.window must be left out where rows_per_key is given"),
     "no window": ({"streams.v": {"source": "shop", "time": "time"}}, "streams.v.window must be a duration"),
     "rows and shards": ({"streams.v.window": "rows:5", "join.shards": 3, "join.half_life": "5 s"}, "join.shards must be 1"),
-    "rows and statistics": ({"join": {"on": "key", "memory": 100}}, "join.half_life must be given where a window is not"),
+    "rows and statistics": ({"join": {"on": "key", "memory": 100, "policy": "prob"}}, "join.half_life must be given where a window is not"),
     "rows and lateness": ({"streams.o.window": "rows:5"}, "streams.o.lateness must be 0 where a window counts rows"),
     "missing key": ({"streams.v": {"source": "shop", "window": "none"}}, "streams.v.time must be the name of a column, got nothing"),
     "no such source": ({"streams.v.source": "shpo"}, "streams.v.source must be one of shop, got 'shpo' (did you mean 'shop'?)"),

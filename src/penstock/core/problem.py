@@ -201,8 +201,8 @@ class Problem:
             return self.half_life
         if self.ageless:
             raise PenstockError(
-                "half_life must be given where a window is not a length of time, got none: say how fast counts age (--half-life 400, "
-                "half_life=400), or have statistics that do not age (--stats window; of a trace also --stats whole, which knows its future)"
+                "half_life must be given where a window is not a length of time, got none: say how fast counts age, or have stats "
+                "'window', whose counts do not age, or policy 'auto', which takes one that needs neither"
             )
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
 

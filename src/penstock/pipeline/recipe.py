@@ -332,7 +332,7 @@ def _engine(recipe: Recipe) -> list[str]:
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
         chosen = open_policy(policy, problem, room=room)
-        if "importance" in chosen.needs and not weighed:
+        if "importance" in chosen.needs and not weighed and policy != AUTO:
             raise PenstockError(
                 f"policy {policy!r} goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'"
             )

@@ -32,21 +32,35 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 AUTO = "auto"
-"""The policy of a join whose user names none: the best that is defined for it (docs/decisions/0023)."""
+"""The policy of a join whose user names none: the best that is defined for it (docs/decisions/0024)."""
 
 
 def best_policy(problem: Problem, room: int | None = None) -> str:
-    """What `auto` is: `learned` where keys are equal; elsewhere, where other statistics are asked for, where nobody says how fast counts
-    age, or where the `room` for statistics is too little to learn in, `prob`, and with importance `dimpprob`.
+    """What `auto` is: `learned` where keys are equal; elsewhere, where other statistics are asked for, or where the `room` for statistics
+    is too little to learn in, `prob`, and with importance `dimpprob`. Where nobody says how fast counts age, a policy that needs none.
 
     >>> windows = {"window": 10, "memory": 4, "stats": "decayed"}
     >>> best_policy(Problem.of(("R", "S"), **windows)), best_policy(Problem.of(("R", "S"), predicate="<", **windows))
     ('learned', 'prob')
     """
-    if problem.predicate.is_equality and problem.stats == "decayed" and not problem.ageless:
-        if room is None or room >= least_room(problem):
-            return Learned.name
+    if problem.ageless and problem.stats == "decayed":
+        return _best_without_counts(problem)
+    if problem.predicate.is_equality and problem.stats == "decayed" and (room is None or room >= least_room(problem)):
+        return Learned.name
     return Prob.name if problem.steady else DimpProb.name
+
+
+def _best_without_counts(problem: Problem) -> str:
+    """The best that asks for no decayed counts (docs/decisions/0024).
+
+    >>> [best_policy(Problem.of(streams, window="none", memory=4, stats="decayed")) for streams in ("RS", "RST")]
+    ['ep', 'frequency']
+    """
+    if not problem.predicate.is_equality:
+        return DimpProb.name
+    if problem.n_streams > 2:
+        return Frequency.name
+    return Ep.name if problem.steady else Simp.name
 
 
 def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = (), room: int | None = None) -> Policy:

@@ -288,7 +288,7 @@ def test_windows_of_rows_and_their_limits(spark):
     for own, options, said in (
         ({"window": "rows:5"}, {"on": "k", "shards": 2}, "shards must be 1 where a window counts the rows of a whole stream"),
         ({"window": "rows_per_key:5"}, {"on": "b", "predicate": "<"}, "keys must be equal in all streams"),
-        ({"window": "rows:5"}, {"on": "k"}, "half_life must be given"),
+        ({"window": "rows:5"}, {"on": "k", "policy": "prob"}, "half_life must be given"),
     ):
         with pytest.raises(ps.PenstockError, match=said):
             ps.join(sides(two, **own), memory=10, **options)

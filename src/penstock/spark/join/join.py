@@ -91,7 +91,8 @@ def join(
       which one this is. `allocation`, `stats`, `objective` and the options `seed`, `alpha`, `beta`, `half_life`, `weights` are those of
       `ps.simulate`.
     * `policy`: a name from `penstock policies`, or an object. By default "auto": "learned" where keys are equal, else "prob" or, with
-      importance, "dimpprob"; a checkpoint keeps the policy that it has.
+      importance, "dimpprob"; where a window is no length of time and there is no `half_life`, one that needs none. A checkpoint
+      keeps the policy that it has.
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
     * `shards`: into how many parts the keys are divided; by default as many as Spark has cores.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make the lost outputs later.
