@@ -345,20 +345,34 @@ def simpprob(x: Tuple, context: Context) -> tuple[Number, ...]:
 
 
 def dgl(x: Tuple, context: Context) -> tuple[Number, ...]:
-    """A score that grows whenever a matching arrival comes and fades by beta at every other instant."""
+    """A score that grows whenever a matching arrival comes and fades by beta at every other instant; a whole number of units."""
     mn = context.mn(x)
+    times = multiplier(context)
     if x.instant == context.instant:
-        first = x.importance * mn if context.switches.get("dgl-init") == "simpprob" else x.importance
-        context.state[x.number] = first
+        simpprob = context.switches.get("dgl-init") == "simpprob"
+        context.state[x.number] = units(x.importance * (times * mn if simpprob else times))
     elif any(y.stream != x.stream and context.match(x, y) for y in context.arrivals):
         alpha = context.window(x) if context.alpha is None else context.alpha
-        context.state[x.number] += x.importance * mn * context.remaining(x) / alpha
+        gain = units(x.importance * (mn * float(context.remaining(x)) * (times / alpha)))
+        context.state[x.number] = min(context.state[x.number] + gain, units(math.inf))
     else:
-        beta = context.beta
-        if beta is None:
-            beta = total(y.importance for y in context.seen) / len(context.seen) / context.window(x)
-        context.state[x.number] = max(0.0, context.state[x.number] - beta)
+        mean = float(sum(Fraction(y.importance) for y in context.seen) / len(context.seen)) if context.beta is None else 0.0
+        lost = units(mean * (times / context.window(x)) if context.beta is None else context.beta * times)
+        context.state[x.number] = max(0, context.state[x.number] - lost)
     return (context.state[x.number], x.importance, mn)
+
+
+def units(number: float) -> int:
+    """A number in whole units of 2 ** -90, at most 2 ** 95."""
+    return math.floor(Fraction(number) * 2**90) if number < 2.0**95 else 2**185
+
+
+def multiplier(context: Context) -> float:
+    """What scores are kept times: the least common multiple of the windows and of an alpha that is whole, or 1 where that is too large."""
+    divisors = [] if context.alpha is None or context.alpha % 1 else [int(context.alpha)]
+    if None in (context.alpha, context.beta):
+        divisors += [length for kind, size in context.windows for length in ([w for _, w in size] if kind == "schedule" else [size])]
+    return float(math.lcm(*divisors) if math.lcm(*divisors) <= 2**48 else 1)
 
 
 def additive(x: Tuple, context: Context) -> tuple[Number]:

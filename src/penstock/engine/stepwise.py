@@ -17,6 +17,8 @@ from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
+from penstock.core.rounding import mean as mean_of
+from penstock.core.rounding import raised
 from penstock.core.state_encoding import pack, policy_state, unpack
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
@@ -49,6 +51,7 @@ class StepwiseEngine:
         self.totals = Totals()
         self.memory: Columns | None = None
         self.now, self.origin, self.instant, self.importance_seen = -NEVER, 0, 0, 0.0
+        self.importance_rest = 0.0  # what that sum cannot hold
         self.seen = np.full(n, -NEVER, dtype=np.int64)
         self.arrivals = np.zeros(n, dtype=np.int64)
 
@@ -245,7 +248,8 @@ class StepwiseEngine:
         self.now, self.instant = max(self.now, time), self.instant + 1
         np.add.at(self.arrivals, new["stream"], 1)
         np.maximum.at(self.seen, new["stream"], time)
-        self.importance_seen += float(new["importance"].sum())
+        for importance in new["importance"].tolist():
+            self.importance_seen, self.importance_rest = raised(self.importance_seen, self.importance_rest, importance)
         new["arrived"] = np.full(len(new["time"]), self.instant)
         if problem.counts_keys:
             self._follow(new)
@@ -324,7 +328,7 @@ class StepwiseEngine:
 
     def _view(self, candidates: Columns, produced: Ints, seen: int, make_outputs: Callable[[], Ints] | None = None) -> View:
         clock = np.where(self._kinds("rows"), self.arrivals, self.now)
-        mean = self.importance_seen / seen
+        mean = mean_of(self.importance_seen, self.importance_rest, float(seen))
         none = np.empty((0, self.problem.n_streams + 1), np.int64)
         return View(
             self.problem, self.statistics, candidates, self.now, clock, self.instant, mean, self.origin, produced, make_outputs or none.copy

@@ -95,13 +95,15 @@ def _scores(engine: CompiledEngine, live: Ints) -> Floats:
         return np.asarray(price, np.float64)
     if kind == Kind.LIFE:
         return np.asarray(price * np.maximum(0, slots["expiry"] - lanes["clock"][slots["stream"]]), np.float64)
+    if kind == Kind.GAIN_LOSS:
+        from penstock.engine.dgl_columns import scores
+
+        return scores(arrays, live) / memory.unit_score
     score = arrays["ranks"]["score"][live]
     if kind == Kind.SCORE_TIMES_PRICE:
         return np.asarray(score * price, np.float64)
     if kind == Kind.SCORE_PLUS_PRICE:  # its fixed part may count ages from the first row of the engine
         return np.asarray(score + memory.match_weight * price + engine.problem.weights[2] * (engine.origin or 0), np.float64)
-    if kind == Kind.GAIN_LOSS:
-        return np.where(slots["ground"] != 0, 0.0, score - lanes["offset"][slots["stream"]])
     return np.asarray(score, np.float64)
 
 

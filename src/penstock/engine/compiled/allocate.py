@@ -16,6 +16,7 @@ from penstock.engine.compiled.state import ARRAYS, Memory, attach
 from penstock.engine.compiled.tournament import PATIENCE
 from penstock.engine.compiled.tree import BLOCK, shape
 from penstock.engine.contract import Bands, Ranking
+from penstock.engine.gain_loss import Factors, factors
 from penstock.engine.ranking_codes import Kind, Prices
 
 _LINE = 64  # bytes of a cache line
@@ -43,6 +44,7 @@ def allocate(
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= Kind.SCORE or not problem.steady else 1,
+        "sums": slots if kind == Kind.GAIN_LOSS else 1,
         "marks": slots if kind in (Kind.ARRIVAL, Kind.DRAW) or ranking.prices == Prices.PATTERNS else 1,
         "weights": slots if problem.budget.in_bytes else 1,
         "places": slots if straggling else 1,
@@ -95,6 +97,8 @@ def allocate(
     lanes["pool"] = problem.budget.pool
     lanes["tree"] = tree
     lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
+    by = factors(problem) if kind == Kind.GAIN_LOSS else Factors(1.0, np.ones(n), np.ones(n))
+    lanes["gain"], lanes["loss"] = by.gain, by.loss
     tolls = arrays["tolls"]
     tolls["used"] = np.inf
     tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
@@ -131,7 +135,7 @@ def allocate(
     memory.mn_of_memory = ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory"
     memory.limited = problem.has_matches
     memory.weighted = problem.budget.in_bytes
-    memory.alpha = np.nan if problem.alpha is None else problem.alpha
+    memory.unit_score = by.start
     memory.beta = np.nan if problem.beta is None else problem.beta
     memory.match_weight = problem.weights[1]
     memory.value_of_one = problem.objective.of([1.0] * n)

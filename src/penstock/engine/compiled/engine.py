@@ -210,6 +210,8 @@ class CompiledEngine:
         state = as_columns(self.memory, self.arrays)
         none = np.zeros(len(stream))
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
+        if "sums" in state:
+            state["sums"] = np.zeros((len(stream), 3), np.int64)
         if "band" in state:
             state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
         if "clue" in state:  # nothing is known of their keys

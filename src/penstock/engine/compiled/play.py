@@ -19,7 +19,7 @@ from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
-from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
+from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
 from penstock.engine.compiled.heaps import make_heap
 from penstock.engine.compiled.kinetic import refresh
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
@@ -307,10 +307,9 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
                 score = expected_value(memory, batch, at)
             elif memory.first_score != FROM_IMPORTANCE:
                 score *= groups(memory)[group].price
+            ranks(memory)[slot].score = score
             if kind == GAIN_LOSS:
-                place_by_score(memory, slot, score, lanes(memory)[stream].offset)
-            else:
-                ranks(memory)[slot].score = score
+                begin_to_lose(memory, slot)
         if memory.weighted:
             weights(memory)[slot] = batch.weight[at]
         pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1

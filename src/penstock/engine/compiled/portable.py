@@ -16,6 +16,7 @@ from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
 from penstock.engine.contract import Bands, Ranking, Renumber
+from penstock.engine.dgl_columns import are_sound, begun_again, kept_scores, of_earlier, take_scores, without_loss
 from penstock.engine.ranking_codes import Kind, Prices
 
 _SLOT = ("time", "row", "expiry", "stream", "ground")
@@ -23,7 +24,7 @@ _RANK = ("importance", "score")
 _SLOT_ARRAYS = ("marks", "weights", "met")
 _BAND = ("price", "made", "seen")
 _WAIT = ("event", "step")
-_LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
+_LANE = ("seen", "arrivals", "clock", "ceiling", "drawable")
 
 
 def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -35,6 +36,8 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     state: dict[str, Any] = {name: arrays["slots"][name][live] for name in _SLOT}
     if len(arrays["ranks"]) == len(arrays["slots"]):
         state |= {name: arrays["ranks"][name][live] for name in _RANK}
+    if memory.kind == Kind.GAIN_LOSS:
+        state |= kept_scores(arrays, live)
     for name in _SLOT_ARRAYS:
         if len(arrays[name]) == len(arrays["slots"]):
             state[name] = arrays[name][live]
@@ -58,6 +61,8 @@ def from_columns(
 ) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
     arrays, memory = allocate(problem, ranking, bands, **sizes)
+    if memory.kind == Kind.GAIN_LOSS:
+        state = of_earlier(state, float(memory.unit_score))
     where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
     if memory.lasting and "gone.key" in state:
         recall(memory, state["gone.key"], state["gone.price"])
@@ -65,6 +70,8 @@ def from_columns(
     for name in _RANK:
         if name in state and len(arrays["ranks"]) == len(arrays["slots"]):
             arrays["ranks"][name][where] = state[name]
+    if memory.kind == Kind.GAIN_LOSS:
+        take_scores(arrays, where, state)
     for name in _SLOT_ARRAYS:
         if name in state and len(arrays[name]) == len(arrays["slots"]):
             arrays[name][where] = state[name]
@@ -116,6 +123,8 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
     by_tuple = [name for name in (*_SLOT, *_RANK, *_SLOT_ARRAYS, "key", "price", "band") if name in state]
     if any(state[name].shape != (size,) for name in by_tuple) or any(state[f"lane.{name}"].shape != (streams,) for name in _LANE):
         return False
+    if not are_sound(state, size, streams):
+        return False
     within = {"stream": streams, "band": bands}
     placed = all(((state[name] >= 0) & (state[name] < most)).all() for name, most in within.items() if name in state)
     if "clue" in state:
@@ -129,7 +138,7 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
 # Several engines as one, or as a part of them: their tuples by key, their counts, and what they have learned.
 
 _TUPLE = (
-    "time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "met", "key", "price", "band",
+    "time", "row", "expiry", "stream", "ground", "importance", "score", "sums", "marks", "weights", "met", "key", "price", "band",
     "clue", "event", "step",
 )  # fmt: skip
 _SUMMED = (
@@ -145,6 +154,7 @@ _SUMMED = (
     "made",
     "value",
     "importance_seen",
+    "importance_rest",
 )
 _LARGEST = ("now", "instant", "next_row", "peak")
 _CLOCK = ("origin", "moved", "dawn", "half_life")
@@ -170,8 +180,8 @@ def merged(
                 column = renumber(of, column)
             elif name == "price" and shifts is not None:
                 column = column * 2.0 ** (shifts[of] * partners)
-            elif name == "score":
-                column = column - part["lane.offset"][part["stream"][here]]
+            elif name == "sums":
+                column = without_loss(column, part["ground"][here], part["lost"][part["stream"][here]])
             found[name].append(column)
     tuples = {name: np.concatenate(each) for name, each in found.items()}
     order = np.argsort(tuples["row"])
@@ -179,7 +189,8 @@ def merged(
     out |= _marks(out, kind)
     for name in ("seen", "arrivals", "clock", "ceiling"):
         out[f"lane.{name}"] = np.stack([part[f"lane.{name}"] for part in parts]).max(axis=0)
-    out["lane.offset"] = np.zeros_like(out["lane.offset"])
+    if "lost" in out:
+        out |= begun_again(out)
     for name in _LARGEST:
         out[f"count.{name}"] = np.array(max(int(part[f"count.{name}"]) for part in parts))
     for name in _SUMMED:

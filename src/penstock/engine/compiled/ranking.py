@@ -20,8 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, tolls
+from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, sums, tolls
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.units import Whole, below, take
 
 # Plain numbers, which are constants of the machine code.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = (kind.value for kind in Kind)
@@ -163,7 +164,7 @@ def first(memory: Memory, level: int, group: int) -> int:
 
 @kernel
 def score_of(memory: Memory, level: int, group: int, slot: int) -> float:
-    """The score of the first tuple of a class, without what all tuples of its stream have lost."""
+    """The score of the first tuple of a class; of `dgl` nearly, and with what all tuples of its stream have lost."""
     if level:
         return 0.0
     score = ranks(memory)[slot].score
@@ -172,6 +173,24 @@ def score_of(memory: Memory, level: int, group: int, slot: int) -> float:
     if memory.kind == SCORE_PLUS_PRICE:
         return float(score + memory.match_weight * groups(memory)[group].price)
     return float(score)
+
+
+@inlined
+def sum_of(memory: Memory, slot: int) -> Whole:
+    """dgl: the score of a tuple and what all have lost so far."""
+    return sums(memory)[slot].high, sums(memory)[slot].mid, sums(memory)[slot].low
+
+
+@inlined
+def lost_in(memory: Memory, stream: int) -> Whole:
+    """dgl: what all tuples of a stream have lost so far."""
+    return lanes(memory)[stream].lost_high, lanes(memory)[stream].lost_mid, lanes(memory)[stream].lost_low
+
+
+@inlined
+def score_in_units(memory: Memory, slot: int) -> Whole:
+    """dgl: the score of a tuple that is above the floor."""
+    return take(sum_of(memory, slot), lost_in(memory, slots(memory)[slot].stream))
 
 
 @kernel
@@ -191,16 +210,15 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
         if memory.prices == PATTERNS and marks(memory)[u] != marks(memory)[v]:
             return bool((marks(memory)[u] < marks(memory)[v]) != memory.youngest)
     else:
-        x = score_of(memory, level, group, u)
-        y = score_of(memory, level, other, v)
-        if level == 0:
-            lost = lanes(memory)[slots(memory)[u].stream].offset
-            other_lost = lanes(memory)[slots(memory)[v].stream].offset
-            if lost != other_lost:
-                x -= lost
-                y -= other_lost
-        if x != y:
-            return bool(x < y)
+        if memory.kind != GAIN_LOSS:
+            x = score_of(memory, level, group, u)
+            y = score_of(memory, level, other, v)
+            if x != y:
+                return bool(x < y)
+        elif level == 0:
+            s, t = score_in_units(memory, u), score_in_units(memory, v)
+            if s != t:
+                return below(s, t)
         if memory.tied and ranks(memory)[u].importance != ranks(memory)[v].importance:
             return bool(ranks(memory)[u].importance < ranks(memory)[v].importance)
         if memory.kind == GAIN_LOSS and p != q:

@@ -34,7 +34,11 @@ LANE = np.dtype(  # a stream
         ("held", "i8"),  # tuples in memory
         ("ceiling", "i8"),  # largest expiry in the chain of arrivals
         ("drawable", "i8"),  # rand: tuples in `draws`
-        ("offset", "f8"),  # dgl: what all tuples have lost so far
+        ("lost_high", "i8"),  # dgl: what all tuples have lost so far (units.py)
+        ("lost_mid", "i8"),
+        ("lost_low", "i8"),
+        ("gain", "f8"),  # dgl: the factors of gain_loss.py
+        ("loss", "f8"),
         ("length", "f8"),  # of the window
         ("lateness", "i8"),
         ("pool", "i8"),
@@ -72,6 +76,14 @@ RANK = np.dtype(  # the rest of a tuple, where the policy or the objective needs
         ("parent", "i4"),
     ],
     align=False,
+)
+SUM = np.dtype(  # dgl: the score of a tuple and what all have lost so far, in units (units.py); 0 at the floor
+    [
+        ("high", "i8"),
+        ("mid", "i8"),
+        ("low", "i8"),
+    ],
+    align=True,
 )
 GROUP = np.dtype(  # a class, the tuples of one stream with one key
     [
@@ -136,6 +148,7 @@ ARRAYS: dict[str, Any] = {
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
+    "sums": SUM,  # by slot
     "marks": np.int64,  # by slot; fifo: the instant of arrival; rand: the position in `draws`; ep: the row that finished it, or 0
     "weights": np.int64,  # by slot: bytes
     "places": np.int32,  # by slot: its position in `stragglers`, -1 if none
@@ -172,7 +185,7 @@ RULES = (  # what a run is configured with; the codes are those of ranking.py an
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
     "youngest", "ranked", "shift", "finishes", "lasting", "limited",
 )  # fmt: skip
-WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
+WEIGHTS = ("unit_score", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
 LINKS = (
     "free",
     "live",
@@ -191,7 +204,7 @@ COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made", "renewed", "n_done",
 )  # fmt: skip
-SUMS = ("value", "importance_seen", "half_life")
+SUMS = ("value", "importance_seen", "importance_rest", "half_life")
 RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
 """The numbers of a HANDLE, without the addresses."""
 HANDLE = np.dtype(
@@ -254,7 +267,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
+    lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
     holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
     parting,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
