@@ -147,7 +147,7 @@ OPTIONS = {
     "alpha NaN": ("--alpha nan", ["alpha", "positive", "nan"]),
     "beta negative": ("--beta -1", ["beta", "-1.0"]),
     "half-life not a number": ("--half-life long", ["--half-life", "'long'"]),
-    "half-life missing": ("--stats decayed --window none", ["half_life"]),
+    "half-life missing": ("--policy prob --stats decayed --window none", ["half_life"]),
     "two weights": ("--weights 1,2", ["weights", "three"]),
     "weights not numbers": ("--weights 1,2,x", ["--weights", "'x'"]),
     "unknown model": ("--model inplce", ["model", "'inplce'", "did you mean 'inplace'"]),

@@ -9,24 +9,38 @@ import pytest
 
 import penstock as ps
 from nouns import STREAMS, refused, trace
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD, Pools
 
 
 def test_budgets_in_rows():
-    assert Budget.parse(5, STREAMS).caps.tolist() == [[5]]
-    assert Budget.parse("5", STREAMS).pool.tolist() == [0, 0]
-    assert Budget.parse(np.int64(7), STREAMS, allocation="fixed").caps.tolist() == [[3, 3]]
-    assert Budget.parse(11, (*STREAMS, "T"), allocation="fixed").caps.tolist() == [[3, 3, 3]]
-    assert Budget.parse({"S": 2, "R": 4}, STREAMS).caps.tolist() == [[4, 2]]
-    by_name = Budget.parse("R=4,S=2", STREAMS)
+    assert Pools.parse(5, STREAMS).caps.tolist() == [[5]]
+    assert Pools.parse("5", STREAMS).pool.tolist() == [0, 0]
+    assert Pools.parse(np.int64(7), STREAMS, allocation="fixed").caps.tolist() == [[3, 3]]
+    assert Pools.parse(11, (*STREAMS, "T"), allocation="fixed").caps.tolist() == [[3, 3, 3]]
+    assert Pools.parse({"S": 2, "R": 4}, STREAMS).caps.tolist() == [[4, 2]]
+    by_name = Pools.parse("R=4,S=2", STREAMS)
     assert (by_name.caps.tolist(), by_name.pool.tolist(), by_name.in_bytes) == ([[4, 2]], [0, 1], False)
 
 
 def test_budgets_over_time():
     for spec in ("0:9,10:3,20:6", [(0, 9), (10, 3), (20, 6)]):
-        budget = Budget.parse(spec, STREAMS)
+        budget = Pools.parse(spec, STREAMS)
         assert (budget.times.tolist(), budget.caps.tolist(), budget.most) == ([0, 10, 20], [[9], [3], [6]], 9)
-    assert Budget.parse("0:9,10:3", STREAMS, allocation="fixed").caps.tolist() == [[4, 4], [1, 1]]
+    assert Pools.parse("0:9,10:3", STREAMS, allocation="fixed").caps.tolist() == [[4, 4], [1, 1]]
+
+
+def test_budgets_by_stream_over_time():
+    for spec in ("R=5:9,10:3,S=4", {"R": [(5, 9), (10, 3)], "S": 4}, {"R": "5:9,10:3", "S": [(0, 4)]}):
+        budget = Pools.parse(spec, STREAMS)
+        assert (budget.times.tolist(), budget.caps.tolist(), budget.most) == ([5, 10], [[9, 4], [3, 4]], 13)
+        assert (budget.at(0).tolist(), budget.pool.tolist()) == ([9, 4], [0, 1])
+    both = Pools.parse({"R": [(5, 9), (10, 3)], "S": [(7, 1), (10, 2), (20, 8)]}, STREAMS)
+    assert both.times.tolist() == [5, 7, 10, 20] and both.caps.tolist() == [[9, 1], [9, 1], [3, 2], [3, 8]]
+    # A tuple of R each tick, and one of S: each stream sheds by what it may hold then.
+    rows = trace(stream=list("RS" * 8), time=[tick for tick in range(8) for _ in "RS"], key=list(range(16)))
+    run = ps.simulate(rows, window=99, memory="R=0:4,5:2,S=0:1,4:3", policy="fifo", keep=ps.Keep(series=True))
+    assert run.series[:, 1].tolist() == [1, 2, 3, 4, 4, 2, 2, 2]
+    assert run.series[:, 2].tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +48,7 @@ def test_budgets_over_time():
     [("1000 B", 1000), ("1KB", 1000), ("1 kib", 1024), ("1.5 MB", 1_500_000), ("2MiB", 2 << 20), ("1 GB", 10**9), ("3GiB", 3 << 30)],
 )
 def test_budgets_in_bytes(text, size):
-    budget = Budget.parse(text, STREAMS)
+    budget = Pools.parse(text, STREAMS)
     assert (budget.most, budget.in_bytes) == (size, True)
 
 
@@ -68,6 +82,8 @@ def test_memory_by_stream_says_whose_is_wrong():
         ps.simulate(trace(), window=2, memory={"R": 1, "S": 0})
     with refused("memory must name each of the streams R, S, got R, T"):
         ps.simulate(trace(), window=2, memory="R=1,T=2")
+    with refused("memory of S over time must have rising times"):
+        ps.simulate(trace(), window=2, memory={"R": 1, "S": [(5, 1), (5, 2)]})
     with refused("memory must be in rows or in bytes for all streams alike"):
         ps.simulate(trace(size=[1] * 4), window=2, memory={"R": 1, "S": "1 KB"})
 

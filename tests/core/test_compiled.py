@@ -72,7 +72,7 @@ def test_a_change_in_any_file_that_compiled_code_is_made_of_is_noticed() -> None
     assert set(texts) == {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     was = compiled.version_of(texts)
     changed = {name: compiled.version_of(texts | {name: text + "\n"}) != was for name, text in texts.items()}
-    assert changed["engine/compiled/tree.py"] and changed["engine/compiled/state.py"] and changed["optimum/push.py"]
+    assert changed["engine/compiled/order/tree.py"] and changed["engine/compiled/state.py"] and changed["optimum/push.py"]
     assert all(changed[name] for name, text in texts.items() if "@kernel" in text or "@inlined" in text or "@routine" in text)
     assert not changed["cli/simulate.py"]
 

@@ -9,7 +9,7 @@ import pytest
 import penstock as ps
 from nouns import STREAMS, refused, trace
 from penstock.core.problem import SWITCHES, Problem
-from penstock.engine.compiled.ranking import compare_products
+from penstock.engine.compiled.order.ranking import compare_products
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_a_unit_is_for_whole_numbers():
         ("window", "landmark:7", "landmark:7"),
         ("window", "rows:100", "rows:100"),
         ("memory", "0:100,500:50", "0:100,500:50"),
+        ("memory", "R=0:100,500:50,S=7", {"R": "0:100,500:50", "S": "7"}),
         ("window", None, None),
         ("seed", "1 minute", "1 minute"),
     ),

@@ -16,7 +16,6 @@ from oracle import Row
 from policy_kinds import DRAWN, KEYED
 from strategies import (
     ALLOCATIONS,
-    ANY_WINDOW,
     BOUNDED,
     COMPILED,
     DETERMINISTIC,
@@ -24,6 +23,7 @@ from strategies import (
     EVERYTHING,
     MODELS,
     OBJECTIVES,
+    PLAYED_WINDOW,
     SHAPES,
     STATS,
     SWITCHES,
@@ -68,7 +68,7 @@ def test_policies_that_use_no_statistics_on_traces_of_every_shape(policy, alloca
 
 ANYTHING = {
     "n": st.integers(2, 3),
-    "windows": ANY_WINDOW,
+    "windows": PLAYED_WINDOW,
     "predicates": st.just("=") | PREDICATES,
     "memory": memories,
     "switches": SWITCHES,

@@ -189,7 +189,7 @@ def test_a_chain_is_joined_link_by_link(monkeypatch):
 
     monkeypatch.setattr(binding, "match", counted)
     links = "R.a = S.a, S.b = T.b, T.a = U.a"
-    run = ps.simulate(trace, window=10_000, memory=len(trace), policy="fifo", stats="window", predicate=links)
+    run = ps.simulate(trace, window=10_000, memory=len(trace), policy="fifo", stats="window", predicate=links, stepwise=True)
     assert run.n_output == 1
     assert sum(cells) > 0 and max(cells) <= size
 

@@ -13,7 +13,7 @@ from agreement import PREDICATES, agree
 from penstock.core.problem import Problem, parse_matches
 from penstock.simulator.policy_checks import as_lists
 from policy_kinds import KEYED
-from strategies import ANY_WINDOW, BOUNDED, COMPILED, EVERYTHING, STATS, SWITCHES, cases, examples, memories, opened
+from strategies import BOUNDED, COMPILED, EVERYTHING, PLAYED_WINDOW, STATS, SWITCHES, cases, examples, memories, opened
 
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
 each_model = pytest.mark.parametrize("model", ("buffered", "inplace"))
@@ -28,7 +28,7 @@ ALL = replace(EVERYTHING, done=True)
 @given(
     cases(
         n=st.integers(2, 4),
-        windows=ANY_WINDOW,
+        windows=PLAYED_WINDOW,
         memory=memories,
         switches=SWITCHES,
         disorder=4,
@@ -70,7 +70,7 @@ def test_other_predicates(case):
     cases(
         n=st.integers(2, 3),
         policies=tuple(ps.POLICIES),
-        windows=ANY_WINDOW,
+        windows=PLAYED_WINDOW,
         memory=memories,
         disorder=3,
         clocks=("global", "streams"),

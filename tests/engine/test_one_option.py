@@ -14,10 +14,10 @@ import penstock as ps
 from agreement import PREDICATES, agree
 from oracle import Row
 from strategies import (
-    ANY_WINDOW,
     BOUNDED,
     DETERMINISTIC_ON_STATS,
     NO_WINDOW,
+    PLAYED_WINDOW,
     SCHEDULE,
     SWITCHES,
     TIME,
@@ -42,7 +42,7 @@ def test_windows_of_each_kind(kind, data):
 
 
 @examples(4)
-@given(cases(windows=ANY_WINDOW))
+@given(cases(windows=PLAYED_WINDOW))
 def test_another_window_for_each_stream(case):
     agree(case)
 
@@ -149,7 +149,7 @@ def test_a_policy_of_the_user(case):
 
 
 @examples(4)
-@given(cases(n=st.integers(3, 4), windows=ANY_WINDOW, memory=memories, keys=st.none() | st.integers(0, 1), longest=20))
+@given(cases(n=st.integers(3, 4), windows=PLAYED_WINDOW, memory=memories, keys=st.none() | st.integers(0, 1), longest=20))
 def test_three_and_four_streams(case):
     agree(case)
 
@@ -167,7 +167,7 @@ def test_rows_out_of_order(case):
 
 
 @examples(2)
-@given(cases(n=st.just(3), windows=ANY_WINDOW, disorder=5, clocks=("global", "streams"), longest=18))
+@given(cases(n=st.just(3), windows=PLAYED_WINDOW, disorder=5, clocks=("global", "streams"), longest=18))
 def test_three_streams_out_of_order(case):
     agree(case)
 
@@ -185,7 +185,7 @@ def test_memory_in_bytes(case):
 
 
 @examples(4)
-@given(cases(windows=ANY_WINDOW, batches=True))
+@given(cases(windows=PLAYED_WINDOW, batches=True))
 def test_a_batch_boundary_inside_an_instant_ends_it(case):
     agree(case)
 

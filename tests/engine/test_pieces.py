@@ -17,7 +17,7 @@ from penstock.core.problem import Problem
 from penstock.engine.contract import Engine, Keep, Played
 from penstock.engine.run import memory_log
 from plays import each_form
-from strategies import ANY_WINDOW, COMPILED, EVERYTHING, MODELS, SWITCHES, cases, examples, facts, later, memories, opened
+from strategies import COMPILED, EVERYTHING, MODELS, PLAYED_WINDOW, SWITCHES, cases, examples, facts, later, memories, opened
 
 SIZES = (1, 7, 1000)
 
@@ -85,7 +85,7 @@ def test_a_piece_of_any_size_gives_the_same_run(policy, streams, model, stepwise
 @given(
     cases(
         n=st.integers(2, 4),
-        windows=ANY_WINDOW,
+        windows=PLAYED_WINDOW,
         predicates=st.just("=") | PREDICATES,
         memory=memories,
         switches=SWITCHES,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.experiments import demo, figures
 from penstock.experiments.timeline import timeline
 from penstock.pipeline.recipe import read_recipe
@@ -39,7 +39,7 @@ def test_png_is_a_png(tmp_path, runs):
 
 
 def test_svg_is_an_svg_with_the_words_in_it(tmp_path, runs):
-    figures.save(figures.memory_over_time(runs, budget=Budget.parse(10, ("R", "S"))), tmp_path / "a.svg")
+    figures.save(figures.memory_over_time(runs, budget=Pools.parse(10, ("R", "S"))), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert text.startswith("<svg")
     assert all(words in text for words in ("tuples in memory", "time (ticks)", "prob: ", "fifo: ", "the budget, 10 tuples"))
@@ -87,13 +87,13 @@ def test_time_does_not_go_back(runs):
 
 
 def test_a_budget_that_changes_is_a_line_of_steps(runs):
-    chart = figures.memory_over_time(runs[:1], budget=Budget.parse("0:10,60:4,900:8", ("R", "S")))
+    chart = figures.memory_over_time(runs[:1], budget=Pools.parse("0:10,60:4,900:8", ("R", "S")))
     line = [(row["time"], row["budget"]) for row in data_of(chart) if "budget" in row]
     assert sorted(set(line)) == [(0, 10), (60, 4), (199, 4)]
 
 
 def test_a_budget_in_bytes_is_not_drawn_among_tuples(runs):
-    chart = figures.memory_over_time(runs[:1], budget=Budget.parse("1 KB", ("R", "S")))
+    chart = figures.memory_over_time(runs[:1], budget=Pools.parse("1 KB", ("R", "S")))
     assert all("budget" not in row for row in data_of(chart))
 
 

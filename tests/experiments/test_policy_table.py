@@ -13,13 +13,13 @@ from penstock.experiments import policy_table as experiment
 from penstock.experiments.policy_chart import shares_of_optimum
 from penstock.experiments.policy_page import page
 from penstock.experiments.policy_sets import SETS
-from penstock.experiments.policy_table import JUDGED, PolicyPoint, Setting
+from penstock.experiments.policy_table import JUDGED, PolicyPoint, PolicyRow
 
 TINY = 0.004
 
 
-def row(data: str = "orders", memory: float = 0.1, best: float = 100.0, optimum: float | None = 200.0, **values: float) -> Setting:
-    return Setting(data, memory, {"ep": 80.0, "dgl": 10.0, "prob": 1.0, JUDGED: best} | values, optimum)
+def row(data: str = "orders", memory: float = 0.1, best: float = 100.0, optimum: float | None = 200.0, **values: float) -> PolicyRow:
+    return PolicyRow(data, memory, {"ep": 80.0, "dgl": 10.0, "prob": 1.0, JUDGED: best} | values, optimum)
 
 
 def test_every_policy_is_played_and_none_beats_the_optimum():
@@ -54,7 +54,7 @@ def test_ten_windows_of_a_long_trace_are_warm_up():
 def test_more_than_two_streams_have_no_optimum():
     points = experiment.play("kwon", 0, (0.5,), 0.002)
     assert {point.policy for point in points} == set(ps.POLICIES)
-    assert experiment.settings(points)[0].optimum is None
+    assert experiment.policy_rows(points)[0].optimum is None
 
 
 def test_a_row_is_the_sum_over_parts():
@@ -64,21 +64,21 @@ def test_a_row_is_the_sum_over_parts():
             (0.1, 0, "ep", 5.0), (0.1, 0, "opt", 9.0), (0.1, 1, "ep", 6.0), (0.1, 1, "opt", 8.0), (0.5, 0, "ep", 7.0),
         )
     ]  # fmt: skip
-    assert experiment.settings(points) == [Setting("orders", 0.1, {"ep": 11.0}, 17.0), Setting("orders", 0.5, {"ep": 7.0}, None)]
+    assert experiment.policy_rows(points) == [PolicyRow("orders", 0.1, {"ep": 11.0}, 17.0), PolicyRow("orders", 0.5, {"ep": 7.0}, None)]
 
 
 def test_quotients_are_to_the_best_of_all_and_nothing_of_nothing_is_all():
     assert (row().best, row().best_of_papers, row().quotient("ep"), row().quotient(JUDGED)) == (JUDGED, "ep", 0.8, 1.0)
     assert (row(elife=200.0).best, row(elife=200.0).best_of_papers, row(elife=200.0).quotient(JUDGED)) == ("elife", "ep", 0.5)
-    assert Setting("orders", 0.1, {"ep": 0.0, JUDGED: 0.0}, 0.0).quotient(JUDGED) == 1.0
+    assert PolicyRow("orders", 0.1, {"ep": 0.0, JUDGED: 0.0}, 0.0).quotient(JUDGED) == 1.0
 
 
 def test_targets_are_met_or_not_or_not_played():
     rows = [row(), row(memory=0.25), row("sessions", ep=125.0)]
-    found = experiment.targets(rows)
+    found = experiment.wanted(rows)
     assert [target.verdict for target in found] == ["no", "no", "yes", "yes", "no"]
     assert [target.found for target in found] == pytest.approx([(1 + 1 + 0.8) / 3, 0.8, 10.0, 1.25, 0.5])
-    assert [target.verdict for target in experiment.targets([row("taxi")])] == ["yes", "yes", "not played", "not played", "not played"]
+    assert [target.verdict for target in experiment.wanted([row("taxi")])] == ["yes", "yes", "not played", "not played", "not played"]
 
 
 def test_the_page_has_a_line_per_row_and_says_what_is_met():

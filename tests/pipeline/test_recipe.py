@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 import subprocess
 import sys
@@ -38,6 +39,24 @@ def test_a_good_file_has_durations_in_microseconds_and_defaults():
     assert recipe.sources["shop"]["keys"] == 50 and recipe.sink["trigger"] == {}
 
 
+def test_windows_and_memories_of_every_kind_can_be_said():
+    moments = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 1)]
+    steps = [[at, size] for at, size in zip(moments, ("10 minutes", "5 minutes"), strict=True)]
+    for given, window in (
+        ("tumbling:10 minutes", "tumbling:600000000"),
+        ("landmark:2024-01-01 00:00:00", "landmark:1704067200000000"),
+        (steps, "1704067200000000:600000000,1706745600000000:300000000"),
+        ("2024-01-01:10 minutes,2024-02-01:5 minutes", "1704067200000000:600000000,1706745600000000:300000000"),
+    ):
+        assert check_recipe(changed(GOOD, {"streams.v.window": given})).streams["v"]["window"] == window
+    mortal = {"source": "shop", "time": "time", "lifetime": "interval 5 minutes"}
+    recipe = check_recipe(GOOD | {"streams": GOOD["streams"] | {"v": mortal}})
+    assert recipe.streams["v"]["lifetime"] == "interval 5 minutes" and recipe.streams["v"]["window"] is None
+    sizes = [[at, rows] for at, rows in zip(moments, (100, 50), strict=True)]
+    for memory in (sizes, {"v": sizes, "o": 30}, "2024-01-01:100,2024-02-01:50", {"v": "2024-01-01:100,2024-02-01:50", "o": 30}):
+        assert check_recipe(changed(GOOD, {"join.memory": memory})).join["memory"] == memory
+
+
 def test_a_policy_without_statistics_needs_no_half_life():
     for policy in ps.POLICIES:
         if policy in (*ON_STATS, *BY_COUNT, *NEEDS_BOUND, *LEARNING):  # o has a window that nothing leaves
@@ -49,11 +68,15 @@ def test_a_policy_without_statistics_needs_no_half_life():
 
 
 def test_the_default_policy_is_that_of_a_join():
-    """With importance it is `dimpprob`, which asks for no statistics, and so for no half-life where no window ends."""
+    """Which asks for no statistics, and so for no half-life, where no window ends; others are refused with what a pipeline has."""
     endless = {"join": {"on": "key", "memory": 100}, "streams.v.window": "none"}
-    assert mistakes(endless | {"streams.v.importance": "1.5"}) == []
-    (found,) = mistakes(endless)
-    assert "join.half_life must be given" in found
+    linked = {"join": {"memory": 100, "predicate": ["v.key <= o.key"]}, "streams.v.window": "none", "streams.o": {**GOOD["streams"]["o"]}}
+    del linked["streams.o"]["key"]
+    for own in (endless, linked, endless | {"streams.o": GOOD["streams"]["o"] | {"lateness": "0 s", "window": "rows:5"}}):
+        assert mistakes(own) == mistakes(own | {"streams.v.importance": "1.5"}) == []
+    for policy in ("prob", "learned"):
+        (found,) = mistakes({**endless, "join": {**endless["join"], "policy": policy}})
+        assert found.startswith("join.half_life must be given") and "--" not in found and "'auto'" in found
 
 
 WRONG = {
@@ -61,6 +84,19 @@ WRONG = {
     "unknown key": ({"streams.v.windw": "1 hour"}, "streams.v.windw is no key of [streams] (did you mean 'window'?)"),
     "key of another kind": ({"sources.shop.path": "x"}, "sources.shop.path is no key of a generator source"),
     "duration": ({"streams.v.window": 10}, 'streams.v.window must be a duration such as "10 minutes" above 0, got 10'),
+    "rates that are not given": ({"join.stats": "given"}, 'join.given must be a file of rates exactly where join.stats is "given"'),
+    "rates for others": ({"join.given": "rates.csv"}, 'join.given must be a file of rates exactly where join.stats is "given"'),
+    "no file of rates": ({"join.stats": "given", "join.given": "rates.csv"}, "join.given must be a file on this machine that is there"),
+    "a lifetime beside rows": (
+        {"streams.v.window": "rows:5", "streams.v.lifetime": "interval 5 minutes"},
+        "streams.v.window must not count rows where each has a lifetime of its own",
+    ),
+    "windows that go back": (
+        {"streams.v.window": "2024-02-01:10 minutes,2024-01-01:5 minutes"},
+        "streams.v.window over time must have rising times",
+    ),
+    "tumbling": ({"streams.v.window": "tumbling:10"}, 'streams.v.window must be a duration such as "10 minutes" above 0, got \'10\''),
+    "landmark": ({"streams.v.window": "landmark:noon"}, 'streams.v.window must be a time such as "2024-01-01 12:00:00", in UTC'),
     "unit": ({"streams.v.lateness": "3 fortnights"}, 'streams.v.lateness must be a duration such as "10 minutes", got \'3 fortnights\''),
     "comparison": ({"join.predicate": "~"}, "join.predicate must be one of =, !=, <, <=, >, >=,"),
     "comparison of two columns": (
@@ -91,7 +127,7 @@ WRONG = {
     "two windows": ({"streams.v.rows_per_key": 3}, "streams.v.window must be left out where rows_per_key is given"),
     "no window": ({"streams.v": {"source": "shop", "time": "time"}}, "streams.v.window must be a duration"),
     "rows and shards": ({"streams.v.window": "rows:5", "join.shards": 3, "join.half_life": "5 s"}, "join.shards must be 1"),
-    "rows and statistics": ({"join": {"on": "key", "memory": 100}}, "join.half_life must be given where a window is not"),
+    "rows and statistics": ({"join": {"on": "key", "memory": 100, "policy": "prob"}}, "join.half_life must be given where a window is not"),
     "rows and lateness": ({"streams.o.window": "rows:5"}, "streams.o.lateness must be 0 where a window counts rows"),
     "missing key": ({"streams.v": {"source": "shop", "window": "none"}}, "streams.v.time must be the name of a column, got nothing"),
     "no such source": ({"streams.v.source": "shpo"}, "streams.v.source must be one of shop, got 'shpo' (did you mean 'shop'?)"),
@@ -106,7 +142,7 @@ WRONG = {
     "overhead of bytes": ({"join.memory": "1 MB", "join.overhead": "2 MB"}, "join.overhead is a part of a memory in bytes and must be at"),
     "memory of a stranger": ({"join.memory": {"v": 5, "x": 5}}, "join.memory must"),
     "policy": ({"join.policy": "porb"}, "did you mean 'prob'?"),
-    "stats": ({"join.stats": "whole"}, "join.stats must be one of window, decayed, sketch, got 'whole'"),
+    "stats": ({"join.stats": "whole"}, "join.stats must be one of window, decayed, sketch, given, got 'whole'"),
     "policy without a window": ({"join.policy": "life"}, "join.policy 'life' needs a window that tuples leave, stream o has 'none'"),
     "no key": ({"join": {"memory": 5}}, "join.on must name the key columns, got nothing, and streams.v has no key of its own"),
     "unequal keys": ({"join.on": ["a", "b"]}, "join.on must have as many columns as the key of each stream, got 2 for v, 1 for o"),

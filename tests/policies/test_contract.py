@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.engine.contract import Played
 from penstock.simulator.policy_checks import EVERYTHING, Trial, as_lists, between_instants, play_in_parts
-from strategies import ANY_WINDOW, COMPILED, STATS, SWITCHES, cases, examples, memories, opened
+from strategies import COMPILED, PLAYED_WINDOW, STATS, SWITCHES, cases, examples, memories, opened
 
 each_policy = pytest.mark.parametrize("policy", ps.POLICIES)
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
@@ -84,7 +84,7 @@ def test_a_memory_of_many_tuples_and_keys_survives_a_snapshot(policy):
     cases(
         n=st.integers(2, 3),
         policies=tuple(ps.POLICIES),
-        windows=ANY_WINDOW,
+        windows=PLAYED_WINDOW,
         memory=memories,
         switches=SWITCHES,
         disorder=4,

@@ -22,7 +22,7 @@ from penstock.policies.ep import Ep
 from penstock.policies.output import Output
 from penstock.policies.table import open_policy
 from policy_kinds import BY_COUNT, KEYED, SPARING
-from strategies import ANY_WINDOW, BOUNDED, COMPILED, EVERYTHING, SWITCHES, Case, cases, examples, memories, opened
+from strategies import BOUNDED, COMPILED, EVERYTHING, PLAYED_WINDOW, SWITCHES, Case, cases, examples, memories, opened
 
 each_form = pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
 
@@ -167,7 +167,7 @@ def test_rows_of_one_instant_see_the_earlier_ones():
 
 ANY = {
     "policies": KEYED,
-    "windows": ANY_WINDOW,
+    "windows": PLAYED_WINDOW,
     "memory": memories,
     "switches": SWITCHES,
     "disorder": 4,
@@ -221,7 +221,7 @@ def test_partner_rates_multiply_for_three_and_four_streams(case):
 
 
 @examples(2)
-@given(cases(n=st.integers(2, 3), policies=SPARING, windows=ANY_WINDOW, memory=memories, disorder=3), st.booleans())
+@given(cases(n=st.integers(2, 3), policies=SPARING, windows=PLAYED_WINDOW, memory=memories, disorder=3), st.booleans())
 def test_an_arrival_is_shed_only_when_its_instant_alone_is_too_large(case, stepwise):
     run = ps.simulate(case.trace, stepwise=stepwise, keep=EVERYTHING, **case.options())
     problem = Problem.of(case.streams, window=1, memory=case.options()["memory"], allocation=case.allocation)
@@ -393,7 +393,7 @@ def test_the_error_of_a_sketched_frequency_is_within_its_bound():
 
 @examples(2)
 # Two that do not look at the bits, and all that do.
-@given(cases(n=st.integers(2, 4), policies=("fifo", "prob", *KEYED), windows=ANY_WINDOW, keys=st.integers(0, 3)))
+@given(cases(n=st.integers(2, 4), policies=("fifo", "prob", *KEYED), windows=PLAYED_WINDOW, keys=st.integers(0, 3)))
 def test_a_join_is_attempted_only_where_every_stream_has_the_key(case):
     case = replace(case, model="buffered", objective="count")
     engine, batch = opened(case.trace, keep=EVERYTHING, **case.options())

@@ -19,11 +19,11 @@ from penstock.policies import learned
 from penstock.policies.learned import Learned
 from penstock.statistics import returns
 from penstock.statistics.returns import Returns
-from strategies import BOUNDED, COMPILED, EVERYTHING, WINDOWS, cases, examples, later, memories
+from strategies import BOUNDED, COMPILED, EVERYTHING, PER_KEY, WINDOWS, cases, examples, later, memories
 
 
 @examples(4)
-@given(cases(n=st.integers(2, 3), windows=BOUNDED | WINDOWS["rows"], memory=memories, batches=True))
+@given(cases(n=st.integers(2, 3), windows=BOUNDED | WINDOWS["rows"] | PER_KEY, memory=memories, batches=True))
 def test_both_forms_shed_alike(case):
     case = replace(case, policy="learned", half_life=1.0)
     assert case.played() == case.played(stepwise=True)

@@ -245,7 +245,11 @@ AUTOS = {
     "a distance": ({"predicate": "eps:0.5"}, "prob"),
     "a distance with importance": ({"predicate": "eps:0.5", "has_importance": True, "objective": "sum"}, "dimpprob"),
     "other statistics": ({"stats": "sketch"}, "prob"),
-    "no word on ageing": ({"window": "none", "has_importance": True, "objective": "sum"}, "dimpprob"),
+    "no word on ageing": ({"window": "none"}, "ep"),
+    "no word on ageing, with importance": ({"window": "landmark:9", "has_importance": True, "objective": "sum"}, "simp"),
+    "no word on ageing of a distance": ({"window": {"R": 9, "S": "rows:9"}, "predicate": "eps:0.5"}, "dimpprob"),
+    "a word on ageing": ({"window": "rows:9", "half_life": 30}, "learned"),
+    "counts that do not age": ({"window": "rows:9", "stats": "window"}, "prob"),
 }
 
 
@@ -253,6 +257,26 @@ AUTOS = {
 def test_auto_is_the_best_that_is_defined(options, policy):
     problem = Problem.of(("R", "S"), **{"window": 10, "memory": 4, "stats": "decayed"} | options)
     assert open_policy("auto", problem).name == best_policy(problem) == policy
+
+
+@pytest.mark.parametrize("window", ("none", "rows:40", "rows_per_key:2", "landmark:100"))
+@pytest.mark.parametrize(("streams", "orders"), (("RS", None), ("RS", "listed"), ("ABCD", "listed")))
+@pytest.mark.parametrize("importance", (False, True))
+def test_auto_plays_windows_that_are_no_length_of_time(window, streams, orders, importance):
+    """With no word on statistics or ageing; and it keeps more than what goes by a product that is zero while a partner is missing."""
+    keys = {"keys": 40} if orders is None else {"orders": orders, "delay": 10}
+    trace = ps.generate(200, streams=tuple(streams), seed=2, **keys)
+    if importance:
+        trace = ps.Trace(trace.table.append_column("importance", [[1.0 + at % 3 for at in range(len(trace))]]), streams=trace.streams)
+    options = {"window": window, "memory": 20 * len(streams)}
+    run = ps.simulate(trace, **options)
+    assert run.policy == ("frequency" if streams == "ABCD" else "simp" if importance else "ep")
+    if orders is not None:
+        assert run.value > ps.simulate(trace, policy="dimpprob", **options).value
+    with pytest.raises(ps.PenstockError, match="policy 'auto'"):
+        ps.simulate(trace, policy="prob", **options)
+    with pytest.raises(ps.PenstockError, match="policy 'learned' must know how fast counts age"):
+        ps.simulate(trace, policy="learned", **options)
 
 
 def test_auto_is_the_default_of_a_simulation():

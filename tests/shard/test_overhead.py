@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 import penstock as ps
 from held_shards import Held, clocks_of, plan, table
 from penstock.core.batch import Batch
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.problem import Problem
-from penstock.policies.table import open_policy
+from penstock.engine.chance_steps import LEAST_KEYS, least_room
+from penstock.engine.opening import open_engine
+from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.keys import LASTING, KeyBook, hashed
 from penstock.shard.overhead import PLACE, overhead_of
 from penstock.shard.shard import Shard
@@ -31,6 +33,7 @@ from penstock.shard.shard_plan import ShardPlan
 from penstock.spark.reshard.reshard import divided
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
+from penstock.statistics.returns import Returns
 from penstock.statistics.table import open_running
 from places import SUPPORT
 
@@ -177,13 +180,21 @@ def test_a_state_with_arrays_of_other_shapes_is_refused(changed):
 
 
 def test_stepwise_statistics_remember_the_newest_arrivals_that_fit():
-    chosen = problem(predicate="<", half_life=1e5)
+    chosen = problem(half_life=1e5)
     source = open_running(chosen, open_policy("prob", chosen), 4000)
-    from penstock.engine.opening import open_engine
-
-    engine = open_engine(chosen, open_policy("prob", chosen), source)
+    engine = open_engine(chosen, open_policy("prob", chosen), source, stepwise=True)
     engine.play(rows(300, 4))
     assert 0 < source.n_bytes <= 4000 + 64 * 24
+
+
+def test_stepwise_statistics_of_matches_remember_as_many_entries_as_the_compiled_ones():
+    """Few values are entries with the weight of all that are like them; of many values some are drawn."""
+    chosen = problem(predicate="<", half_life=1e5)
+    for keys in (4, 10_000):
+        source = open_running(chosen, open_policy("prob", chosen), 4000)
+        open_engine(chosen, open_policy("prob", chosen), source, stepwise=True).play(rows(600, 4, keys=keys))
+        entry = 5 * 8
+        assert 0 < source.n_bytes <= 2 * (source.most + 1) * entry
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers that last
@@ -311,29 +322,83 @@ def test_a_sketch_keeps_nearly_what_exact_counts_keep():
     assert made[30_000] > 0.97 * made[None]
 
 
-def test_a_memory_in_bytes_covers_all_of_it():
-    schema = pa.schema([("k", pa.string()), ("l_v", pa.int64()), ("r_v", pa.int64())])
-    options = {"window": 5000, "memory": "400 KB", "policy": "prob", "stats": "decayed"}
-    overhead = overhead_of(None, Budget.parse("400 KB", ("l", "r")), 1)
-    shard = Shard(ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead))
-    assert overhead == 100_000
-    for number in range(20):
-        batch = [table(side, [(number * 100 + at // 5, f"{side}-{number}-{at}") for at in range(100)]) for side in "lr"]
+def shard_in_bytes(names: str, kilobytes: int, policy: str, *, weighed: bool = False, overhead: str | None = None) -> Shard:
+    """A shard of streams with texts for keys, alone in a memory of so many kilobytes."""
+    columns = tuple((f"{name}_v",) for name in names)
+    schema = pa.schema([("k", pa.string()), *((column, pa.int64()) for (column,) in columns)])
+    options = {"window": 5000, "memory": f"{kilobytes} KB", "policy": policy, "stats": "decayed", "alpha": 5000}
+    room = overhead_of(overhead, Pools.parse(options["memory"], tuple(names)), 1)
+    own = ShardPlan(tuple(names), 1, columns, options, schema, ("time",) * len(names), has_importance=weighed, overhead=room)
+    return Shard(own)
+
+
+def most_of_its_life(shard: Shard, kilobytes: int) -> float:
+    """The bytes that it takes at most after a batch, while keys that come once fill its memory five times."""
+    most = 0.0
+    for number in range(kilobytes // 20):
+        batch = [table(side, [(number * 100 + at // 5, f"{side}-{number}-{at}") for at in range(100)]) for side in shard.plan.streams]
+        if shard.plan.has_importance:
+            batch = [one.append_column("importance", pa.array(1.0 + np.arange(100) % 7)) for one in batch]
         counts = shard.play(batch, clocks_of(batch)).counts
-    assert counts["total_n_shed"] > 0 and counts["overhead_sketched"] == 1
-    parts = [counts[f"overhead_{part}"] for part in ("statistics", "ghosts", "index")]
-    assert shard.payload.n_bytes + sum(parts) <= 400_000
-    assert counts["retained_rows"] * PLACE > 100_000
+        parts = [counts[f"overhead_{part}"] for part in ("statistics", "ghosts", "index")]
+        most = max(most, shard.payload.n_bytes + sum(parts))
+    assert counts["total_n_shed"] > counts["retained_rows"]
+    return most
+
+
+@pytest.mark.parametrize(("kilobytes", "policy"), [(400, "auto"), (400, "prob"), (1500, "auto"), (1500, "prob"), (1500, "learned")])
+def test_a_memory_in_bytes_covers_all_of_it(kilobytes, policy):
+    shard = shard_in_bytes("lr", kilobytes, policy)
+    assert shard.chosen == ("prob" if kilobytes == 400 and policy == "auto" else "learned" if policy == "auto" else policy)
+    assert most_of_its_life(shard, kilobytes) <= kilobytes * 1000
+    assert shard.engine.statistics.is_sketch == (shard.chosen == "prob")
+    assert shard.engine.totals.retained * PLACE > kilobytes * 250
+
+
+@pytest.mark.slow
+@pytest.mark.jit_only
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("names", ("lr", "abcd"))
+def test_a_memory_in_bytes_covers_every_policy(names, policy):
+    shard = shard_in_bytes(names, 4000, policy, weighed=True)
+    if shard.engine.is_compiled:
+        assert most_of_its_life(shard, 2000) <= 4_000_000
+
+
+def test_learned_is_refused_where_it_has_no_room_and_auto_takes_another():
+    with pytest.raises(ps.PenstockError, match=r"policy 'learned' needs 128,832 bytes of each shard .* got room for 50,000"):
+        shard_in_bytes("lr", 400, "learned")
+    assert shard_in_bytes("lr", 1100, "auto").chosen == shard_in_bytes("abcd", 4000, "auto").chosen == "learned"
+    assert shard_in_bytes("lr", 1000, "auto").chosen == shard_in_bytes("abcd", 3000, "auto").chosen == "prob"
+    assert shard_in_bytes("abcd", 3000, "auto", overhead="1500 KB").chosen == "learned"
+    beside_rows = replace(bounded(), options=bounded().options | {"policy": "auto"})
+    assert [Shard(replace(beside_rows, overhead=overhead)).chosen for overhead in (64_000, 300_000)] == ["prob", "learned"]
+
+
+def test_what_is_learned_stays_in_its_room_also_when_that_shrinks():
+    batch = replace(rows(6000, 5), key=np.random.default_rng(5).integers(0, 5000, 6000))
+    own = problem(half_life=1e6)
+    large, least = Returns(own, 10_000_000), least_room(own)
+    counted(large, batch, [])
+    for room in (least, least + 50_000):
+        small = Returns(own, room)
+        counted(small, batch, [])
+        assert small.filled >= LEAST_KEYS // 2 and small.n_bytes <= room
+        other = Returns(own, room)
+        other.restore(large.snapshot())
+        assert 0 < other.filled <= other.most < large.filled and other.n_bytes <= room
+        kept = large.facts[np.isin(large.known, other.known) & (large.known >= 0), :2].max(axis=1)
+        assert kept.min() >= np.median(large.facts[large.known >= 0, :2].max(axis=1))
 
 
 def test_overhead_is_a_size():
     for wrong in (256, "256", "much", -1, "0 MB", True):
         with pytest.raises(ps.PenstockError, match='overhead must be a size such as "256 MB", got '):
-            overhead_of(wrong, Budget.parse(100, ("l", "r")), 1)
+            overhead_of(wrong, Pools.parse(100, ("l", "r")), 1)
 
 
 def test_overhead_has_room_for_the_least_statistics_and_ghosts():
-    rows, size = (Budget.parse(memory, ("l", "r"), allocation="variable") for memory in (100, "20 KB"))
+    rows, size = (Pools.parse(memory, ("l", "r"), allocation="variable") for memory in (100, "20 KB"))
     for wrong in ("1 B", "255 KB"):
         with pytest.raises(ps.PenstockError, match=rf"overhead must be at least 64 KB for each shard \(256000 bytes\), got '{wrong}'"):
             overhead_of(wrong, rows, 4)
@@ -344,27 +409,27 @@ def test_overhead_has_room_for_the_least_statistics_and_ghosts():
 # ------------------------------------------------------------------------------------------------------------ what a worker takes
 
 
-def worker(kind: str, keys: int, overhead: int, folder: Path) -> dict[str, Any]:
+def worker(kind: str, keys: int, overhead: int, policy: str, folder: Path) -> dict[str, Any]:
     """What a process takes that plays so many keys, each of which comes once."""
-    job = SUPPORT / "overhead_job.py"
-    found = subprocess.run(
-        [sys.executable, str(job), kind, str(keys), str(overhead), str(folder)], capture_output=True, text=True, env=os.environ, check=False
-    )
+    job = [str(SUPPORT / "overhead_job.py"), kind, str(keys), str(overhead), policy, str(folder)]
+    found = subprocess.run([sys.executable, *job], capture_output=True, text=True, env=os.environ, check=False)
     assert found.returncode == 0, found.stderr
     return json.loads(found.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.jit_only
-@pytest.mark.parametrize(("kind", "key"), (("whole", 0), ("text", 17)))
-def test_ten_million_keys_take_what_the_docs_say(tmp_path, kind, key):
-    """docs/spark.md, the memory of a worker: base + payload + tuples x (256 + key) + 1.5 x overhead + batch x (350 + 3 x row)."""
+@pytest.mark.parametrize(
+    ("kind", "key", "policy", "place"), (("whole", 0, "prob", 256), ("text", 17, "prob", 256), ("text", 17, "learned", 376))
+)
+def test_ten_million_keys_take_what_the_docs_say(tmp_path, kind, key, policy, place):
+    """docs/spark.md, the memory of a worker: base + payload + tuples x (place + key) + 1.5 x overhead + batch x (350 + 3 x row)."""
     overhead = 256_000_000
-    found = worker(kind, 10_000_000, overhead, tmp_path)
+    found = worker(kind, 10_000_000, overhead, policy, tmp_path)
     row = 32 + key
-    bound = 2 * 100_000 * row + 100_000 * (256 + key) + overhead * 3 // 2 + 200_000 * (350 + 3 * row)
+    bound = 2 * 100_000 * row + 100_000 * (place + key) + overhead * 3 // 2 + 200_000 * (350 + 3 * row)
     assert found["peak"] <= found["base"] + bound
-    assert found["counts"]["overhead_sketched"] == 1 and found["counts"]["total_n_input"] == 10_000_000
+    assert found["counts"]["overhead_sketched"] == (policy == "prob") and found["counts"]["total_n_input"] == 10_000_000
     for counts in found["seen"]:
         assert counts["overhead_statistics"] <= overhead // 2
-        assert counts["overhead_ghosts"] + counts["overhead_index"] <= overhead // 2 + 300_000 * (256 + key)
+        assert counts["overhead_ghosts"] + counts["overhead_index"] <= overhead // 2 + 300_000 * (place + key)

@@ -169,7 +169,6 @@ def test_beyond_the_ghosts_that_fit_the_estimate_has_no_bias(streams):
     (
         ({"predicate": "l.k = r.k, l.k != r.k"}, "the state of a join by 'l.k = r.k, l.k != r.k' cannot be divided anew"),
         ({"window": {"l": "rows:3", "r": 20}}, "shards must be 1 where a window counts the rows of a whole stream"),
-        ({"window": {"l": "rows_per_key:3", "r": 20}}, "of rows_per_key cannot be divided"),
     ),
 )
 def test_a_state_that_is_not_divided_by_key_is_not_divided_anew(changes, said):

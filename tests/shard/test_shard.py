@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from held_shards import Held, a_batch, clocks_of, plan
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.shard.cells import CELL, UNKNOWN, from_cell, packer, unpacker
 from penstock.shard.division import part_of
 from penstock.shard.keys import KeyBook
@@ -72,7 +72,7 @@ def test_every_shard_hears_from_every_task():
 
 
 def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monkeypatch):
-    monkeypatch.setattr("penstock.shard.cells._CELL", 800)
+    monkeypatch.setattr("penstock.shard.cells.CELL_SIZE", 800)
     batch = pa.record_batch({"key0": pa.array([*range(200), None]), "time": pa.array(range(201)), "v": ["x" * 10] * 201})
     packed = [
         part for out in packer(0, np.array([10, 20]), "time", batch.schema.names, ["key0"])(iter([batch])) for part in out.to_pylist()
@@ -223,7 +223,7 @@ def test_what_a_condition_looks_at_is_there_while_a_ghost_or_its_memory_is(tmp_p
 
 @pytest.mark.parametrize("memory", (20, "20", np.int64(20), {"l": "10", "r": 10}, "l=10,r=10", "0:20,50:10"), ids=str)
 def test_a_budget_is_for_all_shards_together_however_it_is_told(memory):
-    caps = [Budget.parse(part_of(Budget.parse(memory, ("l", "r")), ("l", "r"), 2), ("l", "r")).caps for _ in "ab"]
+    caps = [Pools.parse(part_of(Pools.parse(memory, ("l", "r")), ("l", "r"), 2), ("l", "r")).caps for _ in "ab"]
     assert [row.sum() for row in sum(caps)] == ([20, 10] if memory == "0:20,50:10" else [20])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from held_shards import Held, Row, clocks_of, plan, table
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.shard.division import part_of
 from penstock.shard.keys import KeyBook
 from penstock.shard.shard import Shard
@@ -114,7 +114,7 @@ def test_the_meter_is_exact_again_once_all_ghosts_that_it_let_go_are_gone(stream
 def test_a_budget_in_bytes_that_changes_bounds_the_payload_by_what_holds_now():
     random, held = Random(3), Held()
     schema = pa.schema([("k", pa.string()), ("l_v", pa.string()), ("r_v", pa.string())])
-    memory = part_of(Budget.parse("0:200 KB,100:160 KB", ("l", "r")), ("l", "r"), 1)
+    memory = part_of(Pools.parse("0:200 KB,100:160 KB", ("l", "r")), ("l", "r"), 1)
     options = {"window": 2000, "memory": memory, "policy": "rand", "stats": "decayed"}
     changing = ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"))
     for number in range(40):

@@ -97,6 +97,24 @@ def test_a_memory_in_bytes_leaves_the_room_that_spark_takes_from_it():
     assert max(held for _, held, _ in fixed.series.tolist()) == 10 and max(held for _, _, held in fixed.series.tolist()) == 4
 
 
+@pytest.mark.parametrize("window", ("tumbling:16", "landmark:100", "0:20,100:4,200:30"))
+def test_windows_of_other_kinds_than_a_length_are_played_in_shards(window):
+    trace = a_trace()
+    options = {"window": window, "half_life": 20, "policy": "prob", "keep": EVERYTHING}
+    got = ps.simulate(trace, memory=24, shards=3, **options)
+    parts = [ps.simulate(alone(trace, n, 3)[0], memory=8, clock="streams", **options) for n in range(3)]
+    assert (got.n_output, got.n_shed) == (sum(run.n_output for run in parts), sum(run.n_shed for run in parts)) and got.n_shed > 0
+    assert ps.simulate(trace, memory=4000, shards=3, batch=20, **options).n_output == ps.exact(trace, window=window).n_output
+
+
+def test_a_memory_by_stream_that_changes_is_divided_at_all_times():
+    memory = {"R": [(0, 12), (150, 6)], "S": [(0, 8), (100, 20)]}
+    run = ps.simulate(a_trace(), window=30, memory=memory, shards=2, policy="fifo", keep=EVERYTHING)
+    parts = [[row for row in run.series.tolist() if a <= row[0] < b] for a, b in ((0, 100), (100, 150), (160, 999))]
+    # A shard sheds what has no room with its first instant after the change, which is soon after 150 in both.
+    assert [(max(r for _, r, _ in part), max(s for *_, s in part)) for part in parts] == [(12, 8), (12, 20), (6, 20)]
+
+
 class Longest(ps.Policy):
     """Keeps what has produced most, and counts its own calls: a copy of it is in each shard."""
 
@@ -121,7 +139,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many": ({"shards": 10_001}, "shards must be at most 10,000"),
     "memory too small": ({"shards": 30}, "memory must hold at least one row per shard"),
     "rows": ({"window": "rows:5", "half_life": 4}, "shards must be left out where a window counts the rows of a whole stream"),
-    "tumbling": ({"window": "tumbling:5"}, "is none that Spark has, got 'tumbling' for stream R"),
     "another predicate": ({"predicate": "<"}, "shards are simulated for equal keys only, got predicate '<'"),
     "links": ({"predicate": "R.key = S.key"}, "for equal keys only, got predicate 'links'"),
     "the future": ({"stats": "whole"}, "stats of a join in shards must be one of window, decayed, sketch, got 'whole'"),
@@ -143,11 +160,18 @@ def test_what_spark_does_not_do_is_refused(options, said):
         ps.exact(a_trace(20), window=5, shards=2)
 
 
-def test_lifetimes_and_keys_that_spark_cannot_hash_are_refused():
+def test_lifetimes_are_played_in_shards():
+    table = a_trace().table
+    mortal = ps.Trace(table.append_column("lifetime", pa.array([1 + 7 * n % 30 for n in range(len(table))])), streams=("R", "S"))
+    options = {"window": 20, "policy": "life", "keep": EVERYTHING}
+    got = ps.simulate(mortal, memory=24, shards=3, **options)
+    parts = [ps.simulate(alone(mortal, n, 3)[0], memory=8, clock="streams", **options) for n in range(3)]
+    assert (got.n_output, got.n_shed) == (sum(run.n_output for run in parts), sum(run.n_shed for run in parts)) and got.n_shed > 0
+    assert ps.simulate(mortal, memory=4000, shards=3, **options).n_output == ps.exact(mortal, window=20).n_output
+
+
+def test_keys_that_spark_cannot_hash_are_refused():
     table = a_trace(20).table
-    mortal = ps.Trace(table.append_column("lifetime", pa.array([3] * len(table))))
-    with pytest.raises(ps.PenstockError, match="got a column 'lifetime'"):
-        ps.simulate(mortal, window=5, memory=20, shards=2)
     noon = table.set_column(table.column_names.index("key"), "key", pa.array([5] * len(table), pa.time64("us")))
     with pytest.raises(ps.PenstockError, match=r"keys of several shards must be numbers, .* got time64"):
         ps.simulate(ps.Trace(noon), window=5, memory=20, shards=2)

@@ -1,6 +1,8 @@
 """Make tests/support/data/checkpoint-FORMAT.tar.gz: a small query that ran and stopped, for later releases to go on with.
 
-Run: python tests/support/keep_checkpoint.py
+Run: python tests/support/keep_checkpoint.py [condition]
+
+With `condition` it is condition-FORMAT.tar.gz, of a query with a condition: it has the state of a gate too.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from sparks import in_batches, joined, new_session, ran, rows
 ROOT = "ROOT-OF-THE-CHECKPOINT"
 """Stands for the folder in which it was made."""
 OPTIONS = {"memory": 30, "shards": 2, "policy": "prob", "lateness": "0 seconds"}
+CONDITION = {"condition": "l_v < r_v or k = 'a'"}
 
 
 def parts(side: str) -> list[list[tuple]]:
@@ -42,15 +45,15 @@ def show_root(folder: Path) -> None:
             path.write_bytes(content.replace(ROOT.encode(), str(folder).encode()))
 
 
-def main() -> None:
+def main(kind: str = "checkpoint") -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = new_session()
     folder = Path(tempfile.mkdtemp())
     frames = [in_batches(spark, folder / side, parts(side)[:2]) for side in "lr"]
-    ran(joined(*frames, **OPTIONS), folder)
+    ran(joined(*frames, **OPTIONS, **(CONDITION if kind == "condition" else {})), folder)
     spark.stop()
     hide_root(folder)
-    target = DATA / f"checkpoint-{FORMAT}.tar.gz"
+    target = DATA / f"{kind}-{FORMAT}.tar.gz"
     with tarfile.open(target, "w:gz") as archive:
         for name in ("checkpoint", "out", "l/in", "r/in"):
             archive.add(folder / name, name)
@@ -58,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

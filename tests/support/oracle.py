@@ -132,6 +132,7 @@ def simulate(
         tuples, n_streams, windows, matcher(predicate), value, objective == "count", stats, switches,
         alpha, beta, half_life, given or {}, weights,
     )  # fmt: skip
+    context.compared = lambda x: looked_at(predicate, x)
     context.by_key = predicate == "=" and (objective == "count" or n_streams > 2)
     slack = list(lateness) if isinstance(lateness, Sequence) else [lateness or 0] * n_streams
     held: list[Tuple] = []
@@ -217,6 +218,7 @@ class Context:
     arrivals: list[Tuple] = field(default_factory=list)  # all of this instant
     state: dict[int, Number] = field(default_factory=dict)  # what a policy remembers of a tuple, by row number
     whole: dict[int, Number] = field(default_factory=dict)  # p of the whole trace: computed once per tuple
+    compared: Callable[[Row], Any] = lambda x: x.key  # what the predicate looks at
     by_key: bool = True  # arrivals of one key are priced alike, whatever their importance
     outputs: list[tuple[int, tuple[Tuple, ...]]] = field(default_factory=list)  # so far: the instant, the members
     present: list[list[list[Any]]] = field(default_factory=list)  # for each instant: the keys in memory after step 1 and at its end
@@ -254,7 +256,9 @@ class Context:
             return
         self.moved = age
         weights: dict[Any, float] = {}
-        classes = {x.number: (x.stream, x.key, None if self.by_key else x.importance) for x in past if x.number not in self.forgotten}
+        classes = {
+            x.number: (x.stream, self.compared(x), None if self.by_key else x.importance) for x in past if x.number not in self.forgotten
+        }
         for x in past:
             if x.number in classes:
                 weights.setdefault(classes[x.number], 0.0)
@@ -345,20 +349,34 @@ def simpprob(x: Tuple, context: Context) -> tuple[Number, ...]:
 
 
 def dgl(x: Tuple, context: Context) -> tuple[Number, ...]:
-    """A score that grows whenever a matching arrival comes and fades by beta at every other instant."""
+    """A score that grows whenever a matching arrival comes and fades by beta at every other instant; a whole number of units."""
     mn = context.mn(x)
+    times = multiplier(context)
     if x.instant == context.instant:
-        first = x.importance * mn if context.switches.get("dgl-init") == "simpprob" else x.importance
-        context.state[x.number] = first
+        simpprob = context.switches.get("dgl-init") == "simpprob"
+        context.state[x.number] = units(x.importance * (times * mn if simpprob else times))
     elif any(y.stream != x.stream and context.match(x, y) for y in context.arrivals):
         alpha = context.window(x) if context.alpha is None else context.alpha
-        context.state[x.number] += x.importance * mn * context.remaining(x) / alpha
+        gain = units(x.importance * (mn * float(context.remaining(x)) * (times / alpha)))
+        context.state[x.number] = min(context.state[x.number] + gain, units(math.inf))
     else:
-        beta = context.beta
-        if beta is None:
-            beta = total(y.importance for y in context.seen) / len(context.seen) / context.window(x)
-        context.state[x.number] = max(0.0, context.state[x.number] - beta)
+        mean = float(sum(Fraction(y.importance) for y in context.seen) / len(context.seen)) if context.beta is None else 0.0
+        lost = units(mean * (times / context.window(x)) if context.beta is None else context.beta * times)
+        context.state[x.number] = max(0, context.state[x.number] - lost)
     return (context.state[x.number], x.importance, mn)
+
+
+def units(number: float) -> int:
+    """A number in whole units of 2 ** -90, at most 2 ** 95."""
+    return math.floor(Fraction(number) * 2**90) if number < 2.0**95 else 2**185
+
+
+def multiplier(context: Context) -> float:
+    """What scores are kept times: the least common multiple of the windows and of an alpha that is whole, or 1 where that is too large."""
+    divisors = [] if context.alpha is None or context.alpha % 1 else [int(context.alpha)]
+    if None in (context.alpha, context.beta):
+        divisors += [length for kind, size in context.windows for length in ([w for _, w in size] if kind == "schedule" else [size])]
+    return float(math.lcm(*divisors) if math.lcm(*divisors) <= 2**48 else 1)
 
 
 def additive(x: Tuple, context: Context) -> tuple[Number]:
@@ -483,6 +501,14 @@ def matcher(predicate: Any) -> Match:
     return match
 
 
+def looked_at(predicate: Any, x: Row) -> Any:
+    """What of a tuple the predicate looks at: the columns that links compare, else the key."""
+    if not isinstance(predicate, list):
+        return x.key
+    sides = (own if x.stream == one else theirs if x.stream == other else () for one, own, _, other, theirs in predicate)
+    return tuple(x.columns[name] for names in sides for name in names)
+
+
 def same_key(x: Row, y: Row) -> bool:
     """Whether two tuples, of whatever streams, have the same key; nulls are the same as nothing."""
     return not null(x.key) and not null(y.key) and bool(x.key == y.key)
@@ -570,7 +596,7 @@ def pools(memory: Any, allocation: str, n_streams: int, now: Number) -> list[tup
     """The pools of an instant: the streams of each and its budget."""
     streams = list(range(n_streams))
     if isinstance(memory, Sequence) and not isinstance(memory[0], tuple):
-        return [([s], memory[s]) for s in streams]
+        return [([s], piecewise(memory[s], now) if isinstance(memory[s], Sequence) else memory[s]) for s in streams]
     budget = piecewise(memory, now) if isinstance(memory, Sequence) else memory
     return [([s], budget // n_streams) for s in streams] if allocation == "fixed" else [(streams, budget)]
 

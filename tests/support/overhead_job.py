@@ -1,4 +1,4 @@
-"""A worker of one shard and millions of keys that come once: `python overhead_job.py whole|text KEYS OVERHEAD FOLDER`; what it took.
+"""A worker of one shard and millions of keys that come once: `python overhead_job.py whole|text KEYS OVERHEAD POLICY FOLDER`.
 
 Like a worker of Spark it reads the shard from the copy of the batch before, plays, and saves it: state, log or snapshot, and copy.
 """
@@ -38,10 +38,10 @@ class Cells(dict):
             yield (kind, int(number)), (path.read_bytes(),)
 
 
-def main(kind: str, keys: int, overhead: int, folder: Path) -> None:
+def main(kind: str, keys: int, overhead: int, policy: str, folder: Path) -> None:
     def plan(type_: pa.DataType) -> ShardPlan:
         schema = pa.schema([("k", type_), ("l_v", pa.int64()), ("r_v", pa.int64())])
-        options = {"window": 1 << 40, "memory": MEMORY, "policy": "prob", "stats": "decayed"}
+        options = {"window": 1 << 40, "memory": MEMORY, "policy": policy, "stats": "decayed"}
         return ShardPlan(("l", "r"), 1, (("l_v",), ("r_v",)), options, schema, ("time", "time"), overhead=overhead)
 
     def tables(begin: int, size: int) -> list[pa.Table]:
@@ -79,4 +79,4 @@ def main(kind: str, keys: int, overhead: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))

@@ -20,6 +20,8 @@ DRAWN = needing("a seed")
 SPARING = tuple(name for name, policy in POLICIES.items() if issubclass(policy, Sparing))
 LEARNING = needing("equal keys")
 """Who counts for itself, whatever the statistics."""
+ONE_CLOCK = ("elife",)
+"""Who needs one clock for all keys of a stream, and refuses `rows_per_key`."""
 ON_EQUALITY = (*SPARING, *LEARNING)
 KEYED = tuple(name for name in SPARING if name not in DRAWN)
 """Who looks at equal keys."""

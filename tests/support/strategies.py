@@ -34,7 +34,7 @@ from penstock.engine.run import memory_log
 from penstock.policies.table import open_policy
 from penstock.simulator.policy_checks import play_in_parts
 from penstock.statistics.table import open_statistics
-from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS
+from policy_kinds import KEYED, NEEDS_BOUND, ON_STATS, ONE_CLOCK
 
 COMPILED = not numba.config.DISABLE_JIT
 DETERMINISTIC = tuple(oracle.SCORES)
@@ -67,7 +67,7 @@ def examples(factor: int = 1) -> settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A run in the oracle's terms. `memory` is a number, a list of (time, number), or one number per stream."""
+    """A run in the oracle's terms. `memory` is a number, a list of (time, number), or one of them per stream."""
 
     rows: Sequence[Row]
     windows: Sequence[oracle.Window]
@@ -136,13 +136,13 @@ class Case:
         }
 
     def _budget(self) -> Any:
-        def amount(size: int) -> Any:
+        def amount(size: Any) -> Any:
+            if isinstance(size, Sequence):
+                return [(time, amount(then)) for time, then in size]
             return f"{size} B" if self.in_bytes else size
 
-        if not isinstance(self.memory, Sequence):
+        if not isinstance(self.memory, Sequence) or isinstance(self.memory[0], tuple):
             return amount(self.memory)
-        if isinstance(self.memory[0], tuple):
-            return [(time, amount(size)) for time, size in self.memory]
         return {name: amount(size) for name, size in zip(self.streams, self.memory, strict=True)}
 
     def expected(self) -> Facts:
@@ -324,6 +324,7 @@ def schedules(values: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[in
 
 TIME = st.tuples(st.just("time"), POWERS)
 ROWS = st.tuples(st.just("rows"), POWERS)
+PER_KEY = st.tuples(st.just("rows_per_key"), POWERS)
 TUMBLING = st.tuples(st.just("tumbling"), POWERS)
 LANDMARK = st.tuples(st.just("landmark"), st.integers(-1, 12))
 NO_WINDOW = st.just(("none",))
@@ -333,6 +334,7 @@ WINDOWS = {
 }  # fmt: skip
 BOUNDED = TIME | TUMBLING | SCHEDULE
 ANY_WINDOW = BOUNDED | ROWS | LANDMARK | NO_WINDOW
+PLAYED_WINDOW = ANY_WINDOW | PER_KEY  # the optimum and the strategies know no windows of the rows of each key
 
 KEYS = st.none() | st.integers(0, 3)
 SWITCHES = st.fixed_dictionaries(
@@ -354,7 +356,8 @@ SWITCHES = st.fixed_dictionaries(
 def memories(n: int) -> st.SearchStrategy[Any]:
     """Budgets in rows: constant, changing over time, one per stream."""
     rows = st.integers(n, n + 6)
-    return rows | schedules(rows) | st.tuples(*(st.integers(1, 5) for _ in range(n)))
+    own = st.integers(1, 5)
+    return rows | schedules(rows) | st.tuples(*(own | schedules(own) for _ in range(n)))
 
 
 @st.composite
@@ -389,6 +392,8 @@ def cases(
     predicate = draw(predicates)
     if predicate != "=" and policy in KEYED:
         policy = "dimpprob"
+    if predicate != "=" or policy in ONE_CLOCK:
+        chosen = [("rows", *size) if kind == "rows_per_key" else (kind, *size) for kind, *size in chosen]
     source = draw(st.sampled_from(stats if predicate == "=" else [name for name in stats if name != "given"]))
     importance = draw(st.booleans())
     late = st.integers(0, disorder)

@@ -14,6 +14,7 @@ from penstock.cli.texts import integer, words
 from penstock.core.errors import choose
 
 if TYPE_CHECKING:
+    from penstock.experiments.link_speed import LinkSpeed
     from penstock.experiments.multiway_speed import Pace
     from penstock.experiments.speed import Speed
 
@@ -39,7 +40,7 @@ def core(
     seed: Annotated[str, typer.Option(metavar="N", help="Of the streams.")] = "0",
     form: FormatOption = "table",
 ) -> None:
-    """Time every policy on two skewed streams (tuples per second, and as a ratio to fifo), and the exact join of four streams."""
+    """Time every policy on two skewed streams (tuples per second, and as a ratio to fifo), joins other than equality, and four streams."""
     as_json = wants_json(form)
     sizes = {
         name: integer(text, f"--{name}", least=1) for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()
@@ -48,12 +49,13 @@ def core(
     seed_number = integer(seed, "--seed", least=0)
     choose("--stats", stats, ("decayed", "window", "sketch", "whole"))
 
-    from penstock.experiments import multiway_speed, speed
+    from penstock.experiments import link_speed, multiway_speed, speed
     from penstock.policies.table import POLICIES
 
     names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
     runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0))
     runs += sizes["repeat"] * (1 + ("dgl" in names)) + multiway_speed.n_runs(sizes["repeat"])
+    runs += link_speed.n_runs(sizes["repeat"]) + (9 * len(link_speed.GROWTH) if growth else 0)
     scale = max(1, min(100, sizes["rows"] // 10_000))
     with Bar(runs, "making the streams") as bar:
         say = announcing(bar)
@@ -69,13 +71,17 @@ def core(
         pairs = speed.dense("prob", outputs=True, say=say, **small)
         gains = speed.dense("dgl", outputs=False, say=say, **small) if "dgl" in names else None
         four = multiway_speed.paces(min(1_000_000, sizes["rows"]), scale, repeat=sizes["repeat"], seed=seed_number, say=say)
+        linked = min(100_000, max(10, sizes["rows"] // 20))
+        others = link_speed.link_speeds(linked, min(100_000, sizes["rows"]), repeat=sizes["repeat"], seed=seed_number, say=say)
         grown = speed.growth(names, speed.GROWTH, seed=seed_number, say=say) if growth else []
+        others_grown = link_speed.link_growth(seed=seed_number, say=say) if growth else []
     if as_json:
         found: dict[str, Any] = {
             "core": [_record(s) | {"ratio_to_fifo": _ratio(s, timed)} for s in timed],
             "outputs": _record(pairs),
             "gains": _record(gains) if gains else None,
             "four_streams": [asdict(p) | {"tuples_per_second": p.tuples_per_second, "scale": scale} for p in four],
+            "joins": [link_speed.record(s) for s in (*others, *others_grown)],
             "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown],
         }
         print_json(found)
@@ -87,7 +93,9 @@ def core(
         typer.echo(f" gains of dgl: {_pace(gains, gains.totals.n_gains)}")
     typer.echo("")
     _print_four(four, scale)
+    _print_joins(others, f"Joins other than equality: memory {linked:,}, about one match per arrival, statistics decayed")
     if grown:
+        _print_joins(others_grown, "The same joins in growing memories")
         _print_growth(grown)
 
 
@@ -165,6 +173,20 @@ def _print_four(four: Sequence[Pace], scale: int) -> None:
         title=f"Golab's Table 5, windows and values {scale} times",
         caption="Windows are full before the clock runs; seconds are the process's own. exact: our hash join; engine: the one that sheds, "
         "with memory for all; eager: Golab's algorithm, in its best order.",
+    )
+
+
+def _print_joins(speeds: Sequence[LinkSpeed], title: str) -> None:
+    lines = []
+    for s in speeds:
+        offered = NOTHING if s.examined is None or s.kind in ("equality", "rows_per_key") else f"{s.examined / s.rows:.1f}"
+        pace = [number(round(s.tuples_per_second)), number(round(s.outputs_per_second))]
+        lines.append([s.kind, s.policy, number(s.memory), *pace, f"{s.outputs / s.rows:.2f}", offered])
+    print_table(
+        ["join", "policy", "memory", "tuples/s", "outputs/s", "outputs/tuple", "examined/tuple"],
+        lines,
+        title=title,
+        caption="Seconds are the process's own; outputs are counted, not kept. examined: candidates that indexes offered.",
     )
 
 

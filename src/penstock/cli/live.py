@@ -22,9 +22,9 @@ class Live:
     def __init__(self, recipe: Recipe, *, shown: bool = True) -> None:
         from rich.live import Live as RichLive
 
-        from penstock.core.budget import Budget
+        from penstock.core.budget import Pools
 
-        budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams))
+        budget = Pools.parse(recipe.join["memory"], tuple(recipe.streams))
         self.budget, self.unit = budget.most, "bytes" if budget.in_bytes else "rows"
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         self.shown = shown

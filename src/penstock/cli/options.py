@@ -129,8 +129,8 @@ Memories = Annotated[
     _option(
         _SHED,
         "SIZE",
-        "What it may hold: 100 rows; 512MB; by stream R=100,S=50; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start). "
-        "Several, for a table and a curve: 100,1000,10000; may be given several times.",
+        "What it may hold: 100 rows; 512MB; by stream R=100,S=50; 0:100,500:50 (from time 500 on 50, before it 100; times as in --start); "
+        "R=0:100,500:50,S=70. Several, for a table and a curve: 100,1000,10000; may be given several times.",
         default=False,
     ),
 ]

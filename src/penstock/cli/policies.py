@@ -18,7 +18,7 @@ def policies(form: FormatOption = "table") -> None:
 
     from penstock.policies.table import AUTO, POLICIES
 
-    best = "the default: learned where keys are equal, else prob or, with importance, dimpprob"
+    best = "the default: learned where keys are equal, else prob or, with importance, dimpprob (docs/spark.md)"
     rows = [{"name": AUTO, "summary": best, "needs": "", "paper": "ours"}]
     rows += [{"name": p.name, "summary": p.summary, "needs": p.needs, "paper": p.paper} for p in POLICIES.values()]
     if as_json:

@@ -30,7 +30,7 @@ from penstock.core.errors import PenstockError, choose
 
 if TYPE_CHECKING:
     from penstock.experiments.arrival_orders import OrdersPoint
-    from penstock.experiments.policy_table import PolicyPoint, Setting
+    from penstock.experiments.policy_table import PolicyPoint, PolicyRow
 
 _EXAMPLE = "Example: penstock reproduce arrival-orders --seeds 3 --ticks 4000 --plot orders.png"
 _POLICIES_EXAMPLE = "Example: penstock reproduce policies --sets orders,sessions --seeds 2 --page table.md --plot table.png"
@@ -124,14 +124,14 @@ def policies(
                 _write_points(points, csv)
 
         scale = _QUICK if quick else 1.0
-        rows = experiment.settings(experiment.sweep(names, seeds=n_seeds, scale=scale, data=folder, jobs=n_jobs, done=done))
+        rows = experiment.policy_rows(experiment.sweep(names, seeds=n_seeds, scale=scale, data=folder, jobs=n_jobs, done=done))
     _write_policies(rows, n_seeds, page, plot)
     if as_json:
         print_json(
             {
                 "judged": experiment.JUDGED,
                 "rows": [asdict(row) | {"best": row.best, "quotient": row.quotient(experiment.JUDGED)} for row in rows],
-                "targets": [asdict(target) | {"verdict": target.verdict} for target in experiment.targets(rows)],
+                "targets": [asdict(target) | {"verdict": target.verdict} for target in experiment.wanted(rows)],
             }
         )
         return
@@ -147,7 +147,7 @@ def _write_points(points: Sequence[PolicyPoint], file: Path) -> None:
         write_table(pa.Table.from_pylist([asdict(point) for point in points]), files.new(file))
 
 
-def _write_policies(rows: Sequence[Setting], parts: int, page: Path | None, plot: Path | None) -> None:
+def _write_policies(rows: Sequence[PolicyRow], parts: int, page: Path | None, plot: Path | None) -> None:
     with Files() as files:
         if page is not None:
             from penstock.experiments.policy_page import page as written
@@ -161,8 +161,8 @@ def _write_policies(rows: Sequence[Setting], parts: int, page: Path | None, plot
             figures.save(shares_of_optimum(rows), files.new(plot))
 
 
-def _print_policies(rows: Sequence[Setting]) -> None:
-    from penstock.experiments.policy_table import JUDGED, PLAIN, targets
+def _print_policies(rows: Sequence[PolicyRow]) -> None:
+    from penstock.experiments.policy_table import JUDGED, PLAIN, wanted
 
     lines = []
     for row in rows:
@@ -174,7 +174,7 @@ def _print_policies(rows: Sequence[Setting]) -> None:
     print_table(
         columns, lines, title="What policies keep", caption="outputs, or value, after ten windows; sums over seeds or parts", left=4
     )
-    for target in targets(rows):
+    for target in wanted(rows):
         found = NOTHING if target.found is None else f"{target.found:.3f}"
         typer.echo(f" {JUDGED}: {found} {target.wish.replace('`', '')} (wanted {target.least:g}): {target.verdict}")
 

@@ -22,8 +22,9 @@ from penstock.cli.output import (
     wants_json,
 )
 from penstock.cli.simulate_output import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
-from penstock.cli.texts import check_size, integer, memories, moment, read_rates, real, settings, span, words
+from penstock.cli.texts import check_size, integer, memories, moment, real, settings, span, words
 from penstock.core.errors import PenstockError
+from penstock.core.rates import read_rates
 
 if TYPE_CHECKING:
     from penstock.core.problem import Problem
@@ -129,7 +130,7 @@ def simulate(
     if clock != "streams" and next(iter(problems.values())).lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
     if rates is not None:
-        options["given"] = read_rates(rates, rows)
+        options["given"] = read_rates(rates, rows.key_columns, [rows.key_values(name).type for name in rows.key_columns])
     curve = bool(plot) and len(sizes) > 1
     if curve:
         check_chart(problems.values(), exact)
@@ -174,6 +175,7 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     from penstock.optimum.optimum import check
     from penstock.policies.opt import Opt
     from penstock.policies.table import AUTO, best_policy, open_policy
+    from penstock.shard.overhead import for_statistics, overhead_of
     from penstock.simulator.sharded import check_shards
     from penstock.statistics.table import RUNNING, open_running
 
@@ -181,13 +183,14 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     problem = Problem.of(trace.streams, **(options | columns))
     for name in names if shards is not None else ():
         check_shards(problem, shards, name)
-    opened = [open_policy(name, problem, also=(Opt.name,)) for name in names if name != Opt.name]
+    room = None if shards is None else for_statistics(overhead_of(None, problem.budget, shards))
+    opened = [open_policy(name, problem, also=(Opt.name,), room=room) for name in names if name != Opt.name]
     if AUTO in names and len({one.name for one in opened}) < len(opened):
-        raise PenstockError(f"--policy must name each policy once, got {best_policy(problem)!r} and {AUTO!r}, which it is here")
+        raise PenstockError(f"--policy must name each policy once, got {best_policy(problem, room)!r} and {AUTO!r}, which it is here")
     if Opt.name in names:
         check(trace, problem)
     for policy in opened if problem.stats in RUNNING else ():
-        open_running(problem, policy)
+        open_running(problem, policy, room)
     return problem
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import PenstockError
 
@@ -149,33 +148,3 @@ def per_stream(text: str, option: str, streams: Sequence[str]) -> float | list[f
             raise
         raise PenstockError(f"{option} must be a number, or one per stream such as R=1,S=0, got {text!r}") from None
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def read_rates(path: Path, trace: Trace) -> dict[tuple[str, Any], float]:
-    """A table of rates for `--stats given`: columns `stream`, those of the key, and `rate` (arrivals per tick)."""
-    import pyarrow as pa
-
-    from penstock.core.tables import read_table
-
-    table = read_table(path)
-    wanted = ("stream", *trace.key_columns, "rate")
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing:
-        raise PenstockError(f"--rates needs the columns {', '.join(wanted)}; {str(path)!r} lacks {', '.join(missing)}")
-    kinds = [pa.string(), *(trace.key_values(name).type for name in trace.key_columns), pa.float64()]
-    columns = []
-    for name, kind in zip(wanted, kinds, strict=True):
-        got = table[name]
-        if got.null_count:
-            raise PenstockError(f"--rates must have no nulls, column {name!r} of {str(path)!r} has one")
-        try:
-            columns.append(got.cast(kind).to_pylist())
-        except pa.ArrowException:
-            raise PenstockError(f"--rates needs {name!r} as {kind}, got {got.type} in {str(path)!r}") from None
-    rates: dict[tuple[str, Any], float] = {}
-    for stream, *key, rate in zip(*columns, strict=True):
-        place = (stream, tuple(key) if len(key) > 1 else key[0])
-        if place in rates:
-            raise PenstockError(f"--rates must have one rate per stream and key, got two for {stream} {place[1]!r}")
-        rates[place] = rate
-    return rates

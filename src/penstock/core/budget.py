@@ -13,25 +13,31 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import LIMIT, Ints
 from penstock.core.window import by_stream, check_names, whole
 
-Memory = int | str | Mapping[str, int | str] | Sequence[tuple[Any, int | str]]
-"""What a user may give as a memory: rows or a size, by stream, or from times on."""
+_Steps = int | str | Sequence[tuple[Any, int | str]]
+Memory = _Steps | Mapping[str, _Steps]
+"""What a user may give as a memory: rows or a size, constant or from times on, for all streams or for each."""
 OVERHEAD = 64
 """Bytes that a tuple weighs beside its `size` when the budget is in bytes: its time, row, key and links, rounded up."""
 
+Step = tuple[int, tuple[int, bool]]
+"""From when on how much, and whether that is in bytes."""
 _HELP = 'a positive number of rows or a size such as "512 MB"'
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 @dataclass(frozen=True)
-class Budget:
+class Pools:
     """Pools of memory: `pool` says which pool a stream draws from, `caps[k, pool]` what it may hold from `times[k]` on.
 
-    >>> Budget.parse(100, ("R", "S")).caps.tolist()
+    >>> Pools.parse(100, ("R", "S")).caps.tolist()
     [[100]]
-    >>> Budget.parse(101, ("R", "S"), allocation="fixed").caps.tolist()
+    >>> Pools.parse(101, ("R", "S"), allocation="fixed").caps.tolist()
     [[50, 50]]
-    >>> Budget.parse("1 KB", ("R", "S")).in_bytes
+    >>> Pools.parse("1 KB", ("R", "S")).in_bytes
     True
+    >>> changing = Pools.parse({"R": [(0, 100), (500, 50)], "S": 70}, ("R", "S"))
+    >>> changing.times.tolist(), changing.caps.tolist()
+    ([0, 500], [[100, 70], [50, 70]])
     """
 
     pool: Ints
@@ -41,9 +47,9 @@ class Budget:
     given: Any = field(default=None, compare=False)  # as the user wrote it
 
     @classmethod
-    def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Budget:
-        """Read a budget: rows or a size, one for all or by stream, constant or "0:100,500:50" (from time 500 on 50)."""
-        if isinstance(spec, Budget):
+    def parse(cls, spec: Any, streams: Sequence[str], *, allocation: str = "variable") -> Pools:
+        """Read a budget: rows or a size, one for all or by stream, each constant or "0:100,500:50" (from time 500 on 50)."""
+        if isinstance(spec, Pools):
             return spec
         choose("allocation", allocation, ("variable", "fixed"))
         n = len(streams)
@@ -51,11 +57,7 @@ class Budget:
             spec = by_stream(spec, "memory")
         if isinstance(spec, Mapping):
             given = check_names(spec, streams, "memory")
-            sizes = [_amount(given[name], f"memory of {name}") for name in streams]
-            if len({in_bytes for _, in_bytes in sizes}) > 1:
-                raise PenstockError(f"memory must be in rows or in bytes for all streams alike, got {dict(spec)}")
-            caps = np.array([[amount for amount, _ in sizes]], dtype=np.int64)
-            return cls(np.arange(n, dtype=np.int64), np.zeros(1, dtype=np.int64), caps, sizes[0][1], spec)
+            return cls._by_stream(spec, [_steps(given[name], f"memory of {name}") for name in streams])
         steps = _steps(spec)
         totals = np.array([[amount] for _, (amount, _) in steps], dtype=np.int64)
         in_bytes = steps[0][1][1]
@@ -67,10 +69,20 @@ class Budget:
             pool, caps = np.zeros(n, dtype=np.int64), totals
         return cls(pool, np.array([at for at, _ in steps], dtype=np.int64), caps, in_bytes, spec)
 
+    @classmethod
+    def _by_stream(cls, spec: Any, given: list[list[Step]]) -> Pools:
+        """A pool for each stream, all of which change at the times of any."""
+        if len({in_bytes for steps in given for _, (_, in_bytes) in steps}) > 1:
+            raise PenstockError(f"memory must be in rows or in bytes for all streams alike, got {dict(spec)}")
+        times = sorted({at for steps in given if len(steps) > 1 for at, _ in steps}) or [0]
+        caps = [[_in_force(steps, at) for steps in given] for at in times]
+        pool, in_bytes = np.arange(len(given), dtype=np.int64), given[0][0][1][1]
+        return cls(pool, np.array(times, dtype=np.int64), np.array(caps, dtype=np.int64), in_bytes, spec)
+
     def at(self, time: int) -> Ints:
         """What each pool may hold at a time; before the first, what it may hold then.
 
-        >>> Budget.parse("0:100,500:50", ("R", "S")).at(499).tolist()
+        >>> Pools.parse("0:100,500:50", ("R", "S")).at(499).tolist()
         [100]
         """
         return self.caps[max(0, int(np.searchsorted(self.times, time, side="right")) - 1)]
@@ -81,23 +93,28 @@ class Budget:
         return int(self.caps.sum(axis=1).max())
 
 
-def _steps(spec: Any) -> list[tuple[int, tuple[int, bool]]]:
+def _in_force(steps: list[Step], time: int) -> int:
+    """The amount at a time; before the first step that of the first."""
+    return [amount for at, (amount, _) in steps if at <= max(time, steps[0][0])][-1]
+
+
+def _steps(spec: Any, name: str = "memory") -> list[Step]:
     if isinstance(spec, str) and ":" in spec:
         spec = [part.partition(":")[::2] for part in spec.split(",")]
     if isinstance(spec, Sequence) and not isinstance(spec, str):
         try:
-            steps = [(whole(at, "memory"), _amount(amount, "memory")) for at, amount in spec]
+            steps = [(whole(at, name), _amount(amount, name)) for at, amount in spec]
         except (TypeError, ValueError) as error:
             if isinstance(error, PenstockError):
                 raise
-            raise PenstockError(f"memory over time must be pairs (time, rows), got {spec!r}") from None
+            raise PenstockError(f"{name} over time must be pairs (time, rows), got {spec!r}") from None
         times = [at for at, _ in steps]
         if not steps or times != sorted(set(times)):
-            raise PenstockError(f"memory over time must have rising times, got {times}")
+            raise PenstockError(f"{name} over time must have rising times, got {times}")
         if len({in_bytes for _, (_, in_bytes) in steps}) > 1:
-            raise PenstockError(f"memory must be in rows or in bytes at all times alike, got {spec!r}")
+            raise PenstockError(f"{name} must be in rows or in bytes at all times alike, got {spec!r}")
         return steps
-    return [(0, _amount(spec, "memory"))]
+    return [(0, _amount(spec, name))]
 
 
 def read_size(value: Any, name: str) -> int:

@@ -56,16 +56,19 @@ def routine(function: F) -> F:
 
 
 @cache
-def say_if_cold(function: str) -> None:
-    """Say, once in a process, that a compiled function (`module.name`) takes its time when it is called for the first time on a machine."""
+def say_if_cold(function: str) -> bool:
+    """Say, once in a process, that a compiled function (`module.name`) takes its time when it is first called; whether it does."""
     folder = None if config.DISABLE_JIT else _cache_folder()
     if folder is None and not config.DISABLE_JIT:
         logger.warning(
             "Penstock compiles, which takes about a minute, and will do so again in the next process: no folder was found to which this "
             "user alone can write. Set NUMBA_CACHE_DIR to one."
         )
-    elif is_cold(function):
+        return False
+    cold = is_cold(function)
+    if cold:
         logger.warning("Penstock compiles for this machine, which takes about a minute. The code is kept, so that this happens once.")
+    return cold
 
 
 def is_cold(function: str) -> bool:

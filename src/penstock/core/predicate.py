@@ -1,4 +1,4 @@
-"""Predicates: which tuples match. Equality is compiled; the others are played step by step (Das 6.1.2)."""
+"""Predicates: which tuples match (Das 6.1.2). All but a function of the user's own are compiled."""
 
 from __future__ import annotations
 
@@ -98,9 +98,14 @@ class Predicate:
                 difference = (low if exact else low.astype(np.float64))[:, None, :] - high[None, :, :]
                 distance = np.abs(difference[:, :, 0]) if low.shape[1] == 1 else np.sqrt((difference.astype(np.float64) ** 2).sum(axis=2))
             return np.asarray(distance <= self.epsilon)
-        if low.shape[1:] != (1,):
-            raise PenstockError(f"predicate {self.name!r} compares one key column, got {low.shape[1]}")
+        check_one_column(self, low.shape[1])
         return np.asarray(_THETA[self.name](low[:, 0][:, None], high[:, 0][None, :]), dtype=bool)
+
+
+def check_one_column(predicate: Predicate, width: int) -> None:
+    """Refuse several columns where a comparison takes one."""
+    if width != 1:
+        raise PenstockError(f"predicate {predicate.name!r} compares one key column, got {width}")
 
 
 def _key(row: Sequence[Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
@@ -48,7 +48,7 @@ class Problem:
 
     streams: tuple[str, ...]
     windows: tuple[Window, ...]
-    budget: Budget
+    budget: Pools
     predicate: Predicate
     objective: Objective
     stats: str = "whole"
@@ -63,7 +63,7 @@ class Problem:
     weights: tuple[float, float, float] = (1.0, 1.0, 0.0)
     switches: Mapping[str, str] = field(default_factory=dict)
     has_importance: bool = False
-    has_lifetime: bool = False
+    lifetimes: tuple[bool, ...] = ()  # by stream, whether each tuple has a lifetime of its own; nothing where none has
     matches: tuple[int | None, ...] = ()  # by stream: in how many outputs a tuple takes part at most, as promised; None for any number
     graph: Graph | None = None  # the links, where the predicate was given as such; `predicate` is "=" where they amount to one key
 
@@ -91,7 +91,7 @@ class Problem:
         weights: Sequence[float] = (1.0, 1.0, 0.0),
         switches: Mapping[str, str] | None = None,
         has_importance: bool = False,
-        has_lifetime: bool = False,
+        has_lifetime: bool | Sequence[bool] = False,
     ) -> Problem:
         """Read and check every argument; each error names the argument, what it got and what would be right."""
         if len(streams) < 2:
@@ -103,14 +103,15 @@ class Problem:
         if cross and graph is None:
             raise PenstockError(f"cross=True lets the parts of a join graph match freely and needs links as predicate, got {predicate!r}")
         windows = parse_windows(window, streams)
-        if has_lifetime and any(w.kind in COUNTING for w in windows):
+        lifetimes = (has_lifetime,) * len(streams) if isinstance(has_lifetime, bool) else tuple(has_lifetime)
+        if any(lifetimes) and any(w.kind in COUNTING for w in windows):
             raise PenstockError("window rows:C counts rows, which a column 'lifetime' in ticks cannot replace; leave one out")
         if objective is None:
             objective = "min" if has_importance else "count"
         problem = cls(
             streams=tuple(streams),
             windows=windows,
-            budget=Budget.parse(memory, streams, allocation=allocation),
+            budget=Pools.parse(memory, streams, allocation=allocation),
             predicate=Predicate.parse(predicate) if graph is None else Predicate("=" if graph.shared_key else "links"),
             objective=Objective.parse(objective),
             stats=choose("stats", stats, STATS),
@@ -126,7 +127,7 @@ class Problem:
             weights=_weights(weights),
             switches=_switches(switches or {}),
             has_importance=has_importance,
-            has_lifetime=has_lifetime,
+            lifetimes=lifetimes if any(lifetimes) else (),
             graph=graph,
         )
         if problem.stats == "sketch" and not problem.predicate.is_equality:
@@ -156,6 +157,21 @@ class Problem:
         return len(self.streams)
 
     @property
+    def has_lifetime(self) -> bool:
+        """Whether tuples of some stream have lifetimes of their own."""
+        return bool(self.lifetimes)
+
+    @property
+    def stays(self) -> tuple[int | None, ...]:
+        """By stream, how many ticks a tuple stays at most; None where nothing says it.
+
+        >>> Problem.of(("R", "S"), window=10, memory=4, has_lifetime=(False, True)).stays
+        (10, None)
+        """
+        own = self.lifetimes or (False,) * self.n_streams
+        return tuple(None if mortal else window.longest for window, mortal in zip(self.windows, own, strict=True))
+
+    @property
     def priced_by_key(self) -> bool:
         """Whether all tuples of one stream and key have the same p: equality, and outputs that are all worth the same."""
         return self.predicate.is_equality and (self.objective.code == COUNT or not self.has_importance or self.n_streams > 2)
@@ -181,8 +197,9 @@ class Problem:
 
     def require_bounded(self, policy: str) -> None:
         """Refuse a policy that needs to know when tuples leave."""
-        for name, window in zip(self.streams, self.windows, strict=True):
-            if not window.bounded and not self.has_lifetime:
+        own = self.lifetimes or (False,) * self.n_streams
+        for name, window, mortal in zip(self.streams, self.windows, own, strict=True):
+            if not window.bounded and not mortal:
                 raise PenstockError(f"policy {policy!r} needs a window that tuples leave, stream {name} has {window.kind!r}")
 
     def require_stream_windows(self) -> None:
@@ -201,8 +218,8 @@ class Problem:
             return self.half_life
         if self.ageless:
             raise PenstockError(
-                "half_life must be given where a window is not a length of time, got none: say how fast counts age (--half-life 400, "
-                "half_life=400), or have statistics that do not age (--stats window; of a trace also --stats whole, which knows its future)"
+                "half_life must be given where a window is not a length of time, got none: say how fast counts age, or have stats "
+                "'window', whose counts do not age, or policy 'auto', which takes one that needs neither"
             )
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
 

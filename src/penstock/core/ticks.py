@@ -7,19 +7,36 @@ A trace with timestamps counts microseconds. One whose times are whole numbers s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
 
+from penstock.core.duration import read_time
 from penstock.core.errors import PenstockError
-from penstock.core.trace import Trace
 from penstock.core.window import COUNTING, by_stream, in_microseconds
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+class Timed(Protocol):
+    """What has times: whether they are timestamps, and the nanoseconds of a tick where they are known."""
+
+    @property
+    def timestamps(self) -> bool: ...
+    @property
+    def tick(self) -> int | None: ...
 
 
-def in_ticks(trace: Trace, **options: Any) -> dict[str, Any]:
+class _EventTime(NamedTuple):
+    timestamps: bool = True
+    tick: int | None = 1000
+
+
+EVENT_TIME: Timed = _EventTime()
+"""That of Spark: timestamps, in microseconds."""
+
+
+def in_ticks(trace: Timed, **options: Any) -> dict[str, Any]:
     """Options of a run with their durations and dates as ticks of the trace; what is ticks, or has nothing to do with time, stays.
 
+    >>> from penstock.core.trace import Trace
     >>> trace = Trace({"stream": ["R", "S"], "time": [0, 5], "key": [1, 1]}, time_unit="s")
     >>> in_ticks(trace, window="R=1 minute,S=tumbling:2 hours", lateness="5 seconds", memory=10)
     {'window': {'R': 60, 'S': 'tumbling:7200'}, 'lateness': 5, 'memory': 10}
@@ -27,7 +44,7 @@ def in_ticks(trace: Trace, **options: Any) -> dict[str, Any]:
     return {name: value if value is None or name not in _READ else _READ[name](trace, value, name) for name, value in options.items()}
 
 
-def length(trace: Trace, value: Any, name: str) -> Any:
+def length(trace: Timed, value: Any, name: str) -> Any:
     """A duration as a whole number of ticks; anything else as it is."""
     found = _nanoseconds(trace, value, name)
     if found is None:
@@ -38,22 +55,20 @@ def length(trace: Trace, value: Any, name: str) -> Any:
     return found // trace.tick
 
 
-def moment(trace: Trace, value: Any, name: str) -> Any:
+def moment(trace: Timed, value: Any, name: str) -> Any:
     """A date, in UTC unless it says otherwise, as a time of the trace; anything else as it is."""
-    then = value
-    if isinstance(value, str) and "-" in value.strip()[1:]:
-        try:
-            then = datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise PenstockError(f"{name} must be a time such as 2026-01-31T12:00, got {value!r}") from None
-    if not isinstance(then, datetime):
+    is_text = isinstance(value, str) and "-" in value.strip()[1:]
+    if not is_text and not isinstance(value, datetime):
         return value
+    found = read_time(value)
+    if found is None:
+        raise PenstockError(f"{name} must be a time such as 2026-01-31T12:00, got {value!r}")
     if not trace.timestamps:
         raise PenstockError(f"{name} must be a number of ticks, because the times of this trace are whole numbers, got {value!r}")
-    return (then.replace(tzinfo=then.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+    return found
 
 
-def _span(trace: Trace, value: Any, name: str) -> Any:
+def _span(trace: Timed, value: Any, name: str) -> Any:
     """A duration as ticks, not necessarily whole."""
     found = _nanoseconds(trace, value, name)
     if found is None:
@@ -62,7 +77,7 @@ def _span(trace: Trace, value: Any, name: str) -> Any:
     return found / trace.tick
 
 
-def _nanoseconds(trace: Trace, value: Any, name: str) -> int | None:
+def _nanoseconds(trace: Timed, value: Any, name: str) -> int | None:
     """How long a duration is; None where it is none."""
     found = in_microseconds(value)
     if not isinstance(value, timedelta) and (not isinstance(value, str) or found is value):
@@ -75,7 +90,7 @@ def _nanoseconds(trace: Trace, value: Any, name: str) -> int | None:
     return int(found) * 1000
 
 
-def _window(trace: Trace, spec: Any, name: str) -> Any:
+def _window(trace: Timed, spec: Any, name: str) -> Any:
     if isinstance(spec, str) and "=" in spec:
         spec = by_stream(spec, name)
     if isinstance(spec, Mapping):
@@ -92,15 +107,19 @@ def _window(trace: Trace, spec: Any, name: str) -> Any:
     return length(trace, spec, name)
 
 
-def _memory(trace: Trace, spec: Any, name: str) -> Any:
-    if isinstance(spec, str) and ":" in spec and "=" not in spec:
+def _memory(trace: Timed, spec: Any, name: str) -> Any:
+    if isinstance(spec, str) and "=" in spec and ":" in spec:
+        spec = by_stream(spec, name)
+    if isinstance(spec, Mapping):
+        return {stream: _memory(trace, own, f"{name} of {stream}") for stream, own in spec.items()}
+    if isinstance(spec, str) and ":" in spec:
         return _steps(trace, spec, name, lambda _trace, amount, _name: amount)
     if isinstance(spec, Sequence) and not isinstance(spec, str):
         return _pairs(trace, spec, name, lambda _trace, amount, _name: amount)
     return spec
 
 
-def _lateness(trace: Trace, spec: Any, name: str) -> Any:
+def _lateness(trace: Timed, spec: Any, name: str) -> Any:
     if isinstance(spec, str) and "=" in spec:
         spec = by_stream(spec, name)
     if isinstance(spec, Mapping):
@@ -108,7 +127,7 @@ def _lateness(trace: Trace, spec: Any, name: str) -> Any:
     return length(trace, spec, name)
 
 
-def _steps(trace: Trace, text: str, name: str, read: Callable[[Trace, Any, str], Any]) -> str:
+def _steps(trace: Timed, text: str, name: str, read: Callable[[Timed, Any, str], Any]) -> str:
     """ "0:400,900:200" with its parts in ticks; a date has colons of its own, what it begins has none."""
     parts = [part.rpartition(":") for part in text.split(",")]
     if not all(colon for _, colon, _ in parts):
@@ -116,7 +135,7 @@ def _steps(trace: Trace, text: str, name: str, read: Callable[[Trace, Any, str],
     return ",".join(f"{moment(trace, at.strip(), name)}:{read(trace, rest.strip(), name)}" for at, _, rest in parts)
 
 
-def _pairs(trace: Trace, pairs: Sequence[Any], name: str, read: Callable[[Trace, Any, str], Any]) -> Any:
+def _pairs(trace: Timed, pairs: Sequence[Any], name: str, read: Callable[[Timed, Any, str], Any]) -> Any:
     if not all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs):
         return pairs
     return [(moment(trace, at, name), read(trace, rest, name)) for at, rest in pairs]
@@ -133,7 +152,7 @@ def _shown(tick: int) -> str:
     return f"{tick // sizes[unit]} {unit}"
 
 
-_READ: dict[str, Callable[[Trace, Any, str], Any]] = {
+_READ: dict[str, Callable[[Timed, Any, str], Any]] = {
     "window": _window,
     "memory": _memory,
     "lateness": _lateness,

@@ -82,6 +82,22 @@ class Window:
         """Whether tuples leave this window at all."""
         return self.kind not in ("none", "landmark")
 
+    @property
+    def longest(self) -> int | None:
+        """How many ticks a tuple can stay at most; None where nothing says it.
+
+        >>> Window.parse("0:400,900:200").longest, Window.parse("tumbling:4").longest, Window.parse("landmark:0").longest
+        (400, 4, None)
+        """
+        if not self.bounded or self.kind in COUNTING:
+            return None
+        return max([self.length, *(length for _, length in self.schedule)])
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all tuples stay equally long, or so many rows."""
+        return self.kind in ("time", "none", *COUNTING)
+
     def expiries(self, time: Ints, *, instantly: bool = False) -> Ints:
         """The expiry of tuples with these times. `rows` windows count in rows and are the engine's business."""
         if self.kind == "time":

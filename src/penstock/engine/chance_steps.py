@@ -45,6 +45,8 @@ FORGOTTEN = 1 / 16
 """A key is forgotten when its counts have all decayed below this."""
 FEW_KEYS = 64
 """Of so many keys none is forgotten; after that whenever there are twice as many as were left."""
+LEAST_KEYS = 256
+"""Keys that there must be room for: of fewer hardly any would be known when they come again."""
 _UNITS = 16  # bits of a coarse reach
 
 
@@ -52,6 +54,7 @@ _UNITS = 16  # bits of a coarse reach
 class Scale:
     """Lengths of time in coarse ticks."""
 
+    length: int  # the reach in ticks
     shift: int  # bits that a tick loses
     reach: float
     half_life: float
@@ -78,4 +81,36 @@ class Scale:
         reach = max(timed) or int(half_life)
         shift = max(0, int(reach).bit_length() - 1 - _UNITS)
         coarse = [max(1.0, float(length >> shift)) if length else max(1.0, float(int(reach) >> shift)) for length in timed]
-        return cls(shift, max(1.0, float(int(reach) >> shift)), max(0.5, half_life / (1 << shift)), tuple(coarse))
+        return cls(int(reach), shift, max(1.0, float(int(reach) >> shift)), max(0.5, half_life / (1 << shift)), tuple(coarse))
+
+
+def table_bytes(streams: int) -> int:
+    """What the tables of states take, however few keys are known: three that count, and what is in use, here and in the engine.
+
+    >>> table_bytes(2), table_bytes(4)
+    (96000, 384000)
+    """
+    return 5 * 8 * streams * streams * COUNTS * GAPS * GAPS
+
+
+def key_bytes(problem: Problem) -> int:
+    """What a key takes: its number, by stream a count and a time (with importances their mean), and until when it was counted."""
+    return 8 * (problem.n_streams * (2 if problem.steady else 3) + 2)
+
+
+def keys_in(problem: Problem, room: int) -> int:
+    """How many keys have room beside the tables: half of it, since one hash table becomes another, and a quarter of that stays empty.
+
+    >>> keys_in(Problem.of(("R", "S"), window=10, memory=4), 1_000_000)
+    7062
+    """
+    return max(0, (room - table_bytes(problem.n_streams)) // 2 * 3 // 4 // key_bytes(problem))
+
+
+def least_room(problem: Problem) -> int:
+    """The bytes without which nothing can be learned.
+
+    >>> least_room(Problem.of(("R", "S"), window=10, memory=4))
+    128832
+    """
+    return table_bytes(problem.n_streams) + -(-LEAST_KEYS * 4 // 3) * 2 * key_bytes(problem)

@@ -2,15 +2,15 @@
 
 An engine takes batches of rows (`play`), says what happened, and can be written to bytes and restored between batches. Any split of a
 trace into batches between instants gives the same run. Outputs may be far more than rows: `pieces` hands them out as they are made.
-The *compiled* form (compiled/engine.py) serves every policy of the table on equality joins; the *stepwise* form (stepwise.py) serves
-whatever has a user's Python in it or needs a look at each pair of tuples. `opening.py` chooses.
+The *compiled* form (compiled/engine.py) serves every policy of the table; the *stepwise* form (stepwise.py) serves whatever has a
+user's Python in it, and a few orders that cannot be compiled. `opening.py` chooses, and `finding.py` says how partners are found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ Chosen = Callable[[int, Ints], Bools]
 """Which keys of an engine, the first, second, ... of several, are wanted."""
 TUPLE = ("row", "stream", "time", "expiry", "key", "importance")
 """The columns of `Engine.tuples`."""
+LOAD = "rows that would lie in the windows"
+"""The unit of what tuples are worth where they have no worth of their own."""
 PIECE = 1 << 19
 """Outputs that are made before they are handed on; 12 MB of two streams."""
 
@@ -66,7 +68,7 @@ class Bands:
         return out
 
 
-class Policy(Protocol):
+class PolicyContract(Protocol):
     """Decides who leaves. `score` is its definition; `ranking` says how the compiled engine may do the same faster."""
 
     name: str
@@ -104,6 +106,10 @@ class Statistics(Protocol):
         """What the state takes."""
 
     @property
+    def room(self) -> int:
+        """The bytes that it may take; 0 where that is not bounded, or nothing is counted by key."""
+
+    @property
     def is_sketch(self) -> bool:
         """Whether keys share the cells of a sketch."""
 
@@ -112,6 +118,9 @@ class Statistics(Protocol):
 
     def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
         """The prices of tuples with these keys now that rates have aged."""
+
+    def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
+        """Where p is more than the count of a key, and rates have aged: those of tuples that were played already, and of whole streams."""
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """For rows from `begin`: each key's rate in every stream; and where these end, because rates must age again."""
@@ -223,6 +232,14 @@ class Totals:
     n_attempts: int = 0  # arrivals whose key all other streams held, so that a join was attempted (compiled engine, buffered)
 
 
+class Worths(NamedTuple):
+    """Some tuples in memory: their pool, score and weight; each stands for as many others as there are of the rest."""
+
+    pool: Ints
+    score: Floats
+    weight: Ints
+
+
 class Engine(Protocol):
     """One instant after another."""
 
@@ -261,7 +278,7 @@ class Engine(Protocol):
         """The keys of the tuples in memory, each at least once."""
 
     def values(self) -> Floats:
-        """What a predicate other than equality compares of the tuples in memory, a row per tuple; nothing where keys are compared."""
+        """What a predicate other than equality compares, a row for each of `tuples`; nothing where keys are compared."""
 
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""
@@ -299,8 +316,17 @@ class Engine(Protocol):
     def retained(self) -> Ints:
         """The rows in memory, rising."""
 
+    def worths(self) -> Worths | None:
+        """What tuples are worth now, by a sample of at most some thousands; None where nobody can compare them between engines."""
+
+    def worth_unit(self) -> str:
+        """In what tuples are weighed, as text: engines of different joins can be compared where it is the same."""
+
     def tuples(self) -> dict[str, Any]:
-        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance."""
+        """The tuples in memory as columns, by row: row, stream, time, expiry, key, importance.
+
+        In a window of rows of each key `expiry` is how many of them may still follow.
+        """
 
     def snapshot(self) -> bytes:
         """The state between two batches."""

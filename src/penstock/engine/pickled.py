@@ -10,7 +10,7 @@ import pickle
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.engine.contract import Policy
+from penstock.engine.contract import PolicyContract
 
 _MOVED = {"penstock.core.engine": "penstock.engine.contract", "penstock.core.view": "penstock.engine.view"}
 """Where classes are today that release 0.1.0 had elsewhere."""
@@ -55,7 +55,7 @@ def unpickled_function(raw: bytes) -> Any:
         raise PenstockError(f"objective of the archive must be a function that this Python can read, got none: {error}") from None
 
 
-def take_over(policy: Policy, attributes: dict[str, Any]) -> None:
+def take_over(policy: PolicyContract, attributes: dict[str, Any]) -> None:
     """Give a policy the attributes of one in a pickle; for an object of the user's own these were methods, bound to the object."""
     owner = getattr(attributes.get("score"), "__self__", None)
     if owner is None:

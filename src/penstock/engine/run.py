@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.batch import Batch, OnProgress
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
-from penstock.engine.contract import Keep, Policy, Statistics, read_keep
+from penstock.engine.contract import Keep, PolicyContract, Statistics, read_keep
 from penstock.engine.opening import open_engine
 
 
@@ -56,7 +56,7 @@ def memory_log(series: Ints, retained: Ints) -> list[tuple[int, Ints]]:
 
 def record(
     problem: Problem,
-    policy: Policy,
+    policy: PolicyContract,
     statistics: Statistics,
     batch: Batch,
     keep: Keep | None,

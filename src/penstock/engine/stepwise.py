@@ -17,18 +17,21 @@ from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
+from penstock.core.rounding import mean as mean_of
+from penstock.core.rounding import raised
 from penstock.core.state_encoding import pack, policy_state, unpack
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
 from penstock.engine.binding import Columns, combinations
 from penstock.engine.contract import (
+    LOAD,
     PIECE,
     TUPLE,
     Chosen,
     Engine,
     Keep,
     Played,
-    Policy,
+    PolicyContract,
     Renumber,
     Statistics,
     Totals,
@@ -43,12 +46,13 @@ _GIVEN = ("problem", "statistics", "keep", "policy")
 class StepwiseEngine:
     """Plays batches instant by instant; see `penstock.engine.contract`."""
 
-    def __init__(self, problem: Problem, policy: Policy, statistics: Statistics, keep: Keep) -> None:
+    def __init__(self, problem: Problem, policy: PolicyContract, statistics: Statistics, keep: Keep) -> None:
         self.problem, self.policy, self.statistics, self.keep = problem, policy, statistics, keep
         n = problem.n_streams
         self.totals = Totals()
         self.memory: Columns | None = None
         self.now, self.origin, self.instant, self.importance_seen = -NEVER, 0, 0, 0.0
+        self.importance_rest = 0.0  # what that sum cannot hold
         self.seen = np.full(n, -NEVER, dtype=np.int64)
         self.arrivals = np.zeros(n, dtype=np.int64)
 
@@ -78,7 +82,7 @@ class StepwiseEngine:
 
     def values(self) -> Floats:
         """What is compared, a row per tuple."""
-        return np.empty((0, 0)) if self.memory is None else self.memory["values"]
+        return np.empty((0, 0)) if self.memory is None else self.memory["values"][np.argsort(self.memory["row"])]
 
     def check_keepable(self) -> None:
         """Refuse a policy whose state is not data."""
@@ -170,12 +174,21 @@ class StepwiseEngine:
         """The rows in memory."""
         return np.empty(0, np.int64) if self.memory is None else np.sort(self.memory["row"])
 
+    def worths(self) -> None:
+        """Nothing: scores of a policy have no unit."""
+
+    def worth_unit(self) -> str:
+        """What shares go by instead."""
+        return LOAD
+
     def tuples(self) -> dict[str, Any]:
         """The tuples in memory as columns."""
         if self.memory is None:
             return {name: np.empty(0, np.float64 if name == "importance" else np.int64) for name in TUPLE}
         order = np.argsort(self.memory["row"])
-        return {name: self.memory[name][order] for name in TUPLE}
+        found = {name: self.memory[name][order] for name in TUPLE}
+        by_key = self._kinds("rows_per_key")[found["stream"]]
+        return found | {"expiry": found["expiry"] - np.where(by_key, self.memory["followers"][order], 0)}
 
     def snapshot(self) -> bytes:
         """The state between two batches, as data."""
@@ -245,7 +258,8 @@ class StepwiseEngine:
         self.now, self.instant = max(self.now, time), self.instant + 1
         np.add.at(self.arrivals, new["stream"], 1)
         np.maximum.at(self.seen, new["stream"], time)
-        self.importance_seen += float(new["importance"].sum())
+        for importance in new["importance"].tolist():
+            self.importance_seen, self.importance_rest = raised(self.importance_seen, self.importance_rest, importance)
         new["arrived"] = np.full(len(new["time"]), self.instant)
         if problem.counts_keys:
             self._follow(new)
@@ -324,7 +338,7 @@ class StepwiseEngine:
 
     def _view(self, candidates: Columns, produced: Ints, seen: int, make_outputs: Callable[[], Ints] | None = None) -> View:
         clock = np.where(self._kinds("rows"), self.arrivals, self.now)
-        mean = self.importance_seen / seen
+        mean = mean_of(self.importance_seen, self.importance_rest, float(seen))
         none = np.empty((0, self.problem.n_streams + 1), np.int64)
         return View(
             self.problem, self.statistics, candidates, self.now, clock, self.instant, mean, self.origin, produced, make_outputs or none.copy

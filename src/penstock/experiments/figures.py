@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.engine.run import JoinRun
@@ -47,7 +47,7 @@ _LOOK: dict[str, Any] = {
 def memory_over_time(
     runs: Sequence[JoinRun],
     *,
-    budget: Budget | None = None,
+    budget: Pools | None = None,
     timestamps: bool = False,
     title: str = "Who holds the memory",
     width: int = 720,
@@ -139,7 +139,7 @@ def thinned(series: Ints, most: int = MOST_POINTS) -> Ints:
     return series[np.sort(order[first])]
 
 
-def _panel(run: JoinRun, budget: Budget | None, timestamps: bool, width: int, last: bool) -> Any:
+def _panel(run: JoinRun, budget: Pools | None, timestamps: bool, width: int, last: bool) -> Any:
     assert run.series is not None
     series = run.series.copy()
     series[:, 0] = np.maximum.accumulate(series[:, 0])  # rows may come late, time does not go back
@@ -192,7 +192,7 @@ def time_axis(timestamps: bool, last: bool) -> alt.X:
     return alt.X("time:Q", title="time (ticks)" if last else None, scale=scale, axis=alt.Axis(format=",d", tickCount=8, **shown))
 
 
-def _limits(budget: Budget, time: Ints) -> list[tuple[int, int]]:
+def _limits(budget: Pools, time: Ints) -> list[tuple[int, int]]:
     """The budget over the time of a run, as the corners of a line of steps."""
     caps = budget.caps.sum(axis=1)
     first, last = int(time[0]), int(time[-1])

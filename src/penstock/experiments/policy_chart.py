@@ -10,16 +10,16 @@ import altair as alt
 from penstock.core.errors import PenstockError
 from penstock.experiments.figures import GREY, INK, POLICY_COLOURS, styled
 from penstock.experiments.policy_sets import SETS
-from penstock.experiments.policy_table import JUDGED, Setting
+from penstock.experiments.policy_table import JUDGED, PolicyRow
 
 _ACROSS = 4
 _LETTERS = 40  # of a line of a panel's title
 
 
-def shares_of_optimum(rows: Sequence[Setting], *, width: int = 225) -> alt.TopLevelMixin:
+def shares_of_optimum(rows: Sequence[PolicyRow], *, width: int = 225) -> alt.TopLevelMixin:
     """A panel per data set, a line per policy: of the optimum, or where that is out of reach of the best.
 
-    >>> row = Setting("orders", 0.1, {"ep": 80.0, "learned": 100.0}, 200.0)
+    >>> row = PolicyRow("orders", 0.1, {"ep": 80.0, "learned": 100.0}, 200.0)
     >>> len(shares_of_optimum([row]).to_dict()["vconcat"][0]["hconcat"])
     1
     """
@@ -37,7 +37,7 @@ def shares_of_optimum(rows: Sequence[Setting], *, width: int = 225) -> alt.TopLe
     return styled(alt.vconcat(*lines, spacing=16).properties(title=head).resolve_scale(color="shared"))
 
 
-def _panel(rows: Sequence[Setting], policies: Sequence[str], width: int) -> Any:
+def _panel(rows: Sequence[PolicyRow], policies: Sequence[str], width: int) -> Any:
     known = all(row.optimum is not None for row in rows)
     values = [
         {"policy": policy, "memory": row.memory, "share": row.values[policy] / (row.optimum or row.values[row.best] or 1.0)}

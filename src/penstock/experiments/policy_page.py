@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from penstock.experiments.policy_sets import SETS
-from penstock.experiments.policy_table import JUDGED, PLAIN, Setting, Target, targets
+from penstock.experiments.policy_table import JUDGED, PLAIN, PolicyRow, Wanted, wanted
 
 _HEAD = f"""\
 # Every policy on every kind of stream
@@ -24,10 +24,10 @@ orders of visits are real but times are not recorded, every fifth user, with tim
 """
 
 
-def page(rows: Sequence[Setting], *, parts: int, picture: str | None = None) -> str:
+def page(rows: Sequence[PolicyRow], *, parts: int, picture: str | None = None) -> str:
     """The page as Markdown.
 
-    >>> row = Setting("orders", 0.1, {"ep": 80.0, "prob": 1.0, "learned": 100.0}, 200.0)
+    >>> row = PolicyRow("orders", 0.1, {"ep": 80.0, "prob": 1.0, "learned": 100.0}, 200.0)
     >>> print(page([row], parts=1).splitlines()[-1])
     | orders | 10 % | 1.000 | 0.800 | 0.010 |
     """
@@ -37,7 +37,7 @@ def page(rows: Sequence[Setting], *, parts: int, picture: str | None = None) -> 
     return "\n".join([head, *real, *_summary(rows), "", *drawn, *_table(rows), "", *_all(rows)]) + "\n"
 
 
-def _summary(rows: Sequence[Setting]) -> list[str]:
+def _summary(rows: Sequence[PolicyRow]) -> list[str]:
     worst = min(rows, key=lambda row: row.quotient(JUDGED))
     quotients = [row.quotient(JUDGED) for row in rows]
     return [
@@ -46,15 +46,15 @@ def _summary(rows: Sequence[Setting]) -> list[str]:
         "",
         f"| wanted of `{JUDGED}` | at least | found | met |",
         "|---|---|---|---|",
-        *(f"| {target.wish} | {target.least:g} | {_found(target)} | {target.verdict} |" for target in targets(rows)),
+        *(f"| {target.wish} | {target.least:g} | {_found(target)} | {target.verdict} |" for target in wanted(rows)),
     ]
 
 
-def _found(target: Target) -> str:
+def _found(target: Wanted) -> str:
     return "" if target.found is None else f"{target.found:.3f}"
 
 
-def _table(rows: Sequence[Setting]) -> list[str]:
+def _table(rows: Sequence[PolicyRow]) -> list[str]:
     lines = [
         f"| streams | memory | best of the papers | `{PLAIN}` | `{JUDGED}` | `{PLAIN}` / best | `{JUDGED}` / best | "
         f"`{JUDGED}` / papers | optimum |",
@@ -75,16 +75,16 @@ def _table(rows: Sequence[Setting]) -> list[str]:
     return lines
 
 
-def _share(row: Setting) -> str:
+def _share(row: PolicyRow) -> str:
     return f"{100 * row.memory:.0f} %"
 
 
-def _bold(row: Setting, policy: str) -> str:
+def _bold(row: PolicyRow, policy: str) -> str:
     text = f"{row.values[policy]:,.0f}"
     return f"**{text}**" if row.best == policy else text
 
 
-def _all(rows: Sequence[Setting]) -> list[str]:
+def _all(rows: Sequence[PolicyRow]) -> list[str]:
     policies = [JUDGED, *(name for name in rows[0].values if name != JUDGED)]
     lines = [
         "## All policies",

@@ -46,7 +46,7 @@ class PolicyPoint:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PolicyRow:
     """A row of the table: a data set in a memory, what each policy kept of all parts, and the most that could be kept."""
 
     data: str
@@ -67,7 +67,7 @@ class Setting:
     def quotient(self, policy: str) -> float:
         """What a policy kept, as a share of what the best kept.
 
-        >>> Setting("orders", 0.1, {"ep": 80.0, "learned": 100.0}, None).quotient("ep")
+        >>> PolicyRow("orders", 0.1, {"ep": 80.0, "learned": 100.0}, None).quotient("ep")
         0.8
         """
         most = self.values[self.best]
@@ -75,7 +75,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Target:
+class Wanted:
     """What is wanted of the judged policy, and what was measured; None where the data was not played."""
 
     wish: str
@@ -163,16 +163,16 @@ def _start(trace: Trace, window: int) -> int:
     return int(trace.time.min()) + min(WARM_UP * window, 2 * _span(trace) // 3)
 
 
-def settings(points: Sequence[PolicyPoint]) -> list[Setting]:
+def policy_rows(points: Sequence[PolicyPoint]) -> list[PolicyRow]:
     """The rows of the table."""
     sums: dict[tuple[str, float], dict[str, float]] = {}
     for point in points:
         row = sums.setdefault((point.data, point.memory), {})
         row[point.policy] = row.get(point.policy, 0.0) + point.value
-    return [Setting(data, memory, row, row.pop(Opt.name, None)) for (data, memory), row in sums.items()]
+    return [PolicyRow(data, memory, row, row.pop(Opt.name, None)) for (data, memory), row in sums.items()]
 
 
-def targets(rows: Sequence[Setting]) -> list[Target]:
+def wanted(rows: Sequence[PolicyRow]) -> list[Wanted]:
     """What the judged policy is to reach."""
     at = {(row.data, row.memory): row for row in rows}
     quotients = [row.quotient(JUDGED) for row in rows]
@@ -183,11 +183,11 @@ def targets(rows: Sequence[Setting]) -> list[Target]:
         return None if row is None or not most else row.values[JUDGED] / most
 
     return [
-        Target("of the best single policy, in the mean over all rows", 0.99, fmean(quotients) if quotients else None),
-        Target("of the best single policy, in each row", 0.95, min(quotients, default=None)),
-        Target("times `dgl` on sessions at 10 %", 1.6, over("sessions", 0.1, "dgl")),
-        Target("times `ep` on orders at 10 %", 1.25, over("orders", 0.1, "ep")),
-        Target("of the optimum on orders at 25 %", 0.94, over("orders", 0.25, Opt.name)),
+        Wanted("of the best single policy, in the mean over all rows", 0.99, fmean(quotients) if quotients else None),
+        Wanted("of the best single policy, in each row", 0.95, min(quotients, default=None)),
+        Wanted("times `dgl` on sessions at 10 %", 1.6, over("sessions", 0.1, "dgl")),
+        Wanted("times `ep` on orders at 10 %", 1.25, over("orders", 0.1, "ep")),
+        Wanted("of the optimum on orders at 25 %", 0.94, over("orders", 0.25, Opt.name)),
     ]
 
 

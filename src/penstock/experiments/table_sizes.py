@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.engine.compiled.order.tree import BLOCK, shape
 from penstock.engine.compiled.patterns import FEW_STREAMS
 from penstock.engine.compiled.state import ARRAYS, BAND, STEP
-from penstock.engine.compiled.tree import BLOCK, shape
 
 _PLACE = 4  # of the hash table
 _VECTOR = 8  # in a class: `bits`

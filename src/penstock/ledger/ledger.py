@@ -33,8 +33,8 @@ from penstock.ledger.plan_check import check_plan
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
 
-BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE = (
-    "_batch", "_shard", "_stream", "_row", "_arrived", "_left", "_time", "_key", "_importance",
+BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE, EXPIRY = (
+    "_batch", "_shard", "_stream", "_row", "_arrived", "_left", "_time", "_key", "_importance", "_expiry",
 )  # fmt: skip
 GONE = -1
 """The stream of rows that record departures."""
@@ -48,8 +48,8 @@ PICKLED = "pickle:"
 """Before such a function in ledgers of 0.1.0."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
-VERSION = 2
-"""Of the plan. In version 1, of release 0.1.0, pages have no manifests."""
+VERSION = 3
+"""Of the plan. In version 1, of release 0.1.0, pages have no manifests; from version 3 on they may say when each tuple expires."""
 _TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 READERS = 16
@@ -69,20 +69,28 @@ class LedgerPlan:
     streams: tuple[str, ...]
     keys: int  # columns of the key; the payload of the first stream begins with them
     payload: tuple[tuple[str, ...], ...]  # by stream: columns of the result
-    windows: tuple[int | None, ...]  # microseconds; None is unbounded
+    windows: tuple[int | None, ...]  # microseconds that a tuple stays at most; None is unbounded
     objective: str | None  # a name, "a function", or None where there is no importance
     condition: str | None  # SQL over the columns of the result
     schema: str  # of the result, in Spark's JSON
     has_importance: bool
     links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, and the links between them
     counted: str = "null"  # JSON: by stream the kind and size of a window that counts rows
+    expires: tuple[bool, ...] = ()  # by stream, whether each tuple comes with the time at which it is outside its window
     zone: str | None = None  # the time zone and the ANSI mode of the session that evaluated the condition; older ledgers have none
     ansi: bool | None = None
 
     def text(self, query: str) -> str:
         """As JSON, for people to read too."""
         facts = asdict(self) | {name: json.loads(getattr(self, name)) for name in _TEXTS}
-        return sealed({"version": VERSION, "query": query} | facts, indent=2).decode()
+        if not self.expires:
+            del facts["expires"]  # as before
+        return sealed({"version": self.version, "query": query} | facts, indent=2).decode()
+
+    @property
+    def version(self) -> int:
+        """The first that can say all of it."""
+        return VERSION if self.expires else VERSION - 1
 
     @classmethod
     def of(cls, text: str | bytes | None, where: str = "plan.json") -> tuple[LedgerPlan, str, int]:
@@ -94,6 +102,7 @@ class LedgerPlan:
             raise PenstockError(f"archive must have a ledger of version 1 to {VERSION}, got version {facts.get('version')!r} in {where}")
         facts = check_plan(facts)
         facts |= {name: tuple(facts[name]) for name in ("streams", "windows")}
+        facts["expires"] = tuple(facts.get("expires") or ())
         facts |= {"payload": tuple(tuple(one) for one in facts["payload"])} | {name: json.dumps(facts.get(name)) for name in _TEXTS}
         plan = cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts})
         return plan, facts["query"], facts["version"]
@@ -133,7 +142,7 @@ class Ledger:
                 f"archive must be the folder with the ledger of this query, {self.folder}, for as long as the query lives, got "
                 f"{self.store.given!r}, where it is not: copy it there, or use a new checkpoint"
             )
-        if there is None or _check_same(there, plan, query, f"{self.store.given}/{self.folder}") < VERSION:
+        if there is None or _check_same(there, plan, query, f"{self.store.given}/{self.folder}") < plan.version:
             self.store.put(name, plan.text(query).encode())
 
     def write(
@@ -153,8 +162,8 @@ class Ledger:
     ) -> Attempt:
         """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
 
-        * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` where
-          there is one, and the payload.
+        * `arrived`, by stream: `row`, `arrived` (the instant, rising over the life of the shard), `time`, `key0`, ..., `importance` and
+          `expiry` where there is one, and the payload.
         * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
         * `aside`, like `arrived`: what has come and waits because it is ahead. It arrives when it is played, or dropped.
         * The rest is for the manifest.
@@ -198,6 +207,8 @@ class Ledger:
         ours |= {f"_{name}": column(name) for name in self.plan.sent(stream)}
         if self.plan.has_importance:
             ours[IMPORTANCE] = column("importance")
+        if self.plan.expires:
+            ours[EXPIRY] = column("expiry")
         return ours | {own: column(name, -1) for own, name in self.plan.columns(stream).items()}
 
 

@@ -24,8 +24,8 @@ def check_plan(facts: Any) -> dict[str, Any]:
         if not fits(facts.get(name)):
             raise PenstockError(f"plan.json of the archive must have {wanted} as {name}, got {facts.get(name)!r}: the ledger is damaged")
     n = len(facts["streams"])
-    for name in ("payload", "windows"):
-        if len(facts[name]) != n:
+    for name in ("payload", "windows", "expires"):
+        if len(facts.get(name) or ()) != n and (name != "expires" or facts.get(name)):
             raise PenstockError(f"plan.json of the archive must have {name} for {n} streams, got {facts[name]!r}: the ledger is damaged")
     return facts
 
@@ -36,6 +36,10 @@ def _whole(got: Any, least: int = 0) -> bool:
 
 def _texts(got: Any) -> bool:
     return isinstance(got, list) and all(isinstance(one, str) for one in got)
+
+
+def _yes_or_no(got: Any) -> bool:
+    return isinstance(got, list) and all(isinstance(one, bool) for one in got)
 
 
 def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -86,6 +90,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "schema": ("a schema of Spark", lambda got: isinstance(got, dict)),
     "has_importance": ("true or false", lambda got: isinstance(got, bool)),
     "links": ("links between columns or null", _maybe(_links)),
+    "expires": ("a list of true and false or null", _maybe(_yes_or_no)),
     "zone": ("a text or null", _maybe(_text)),
     "ansi": ("true, false or null", _maybe(lambda got: isinstance(got, bool))),
     "counted": ("windows of rows or null", _maybe(_counted)),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import Any
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.multiway.cost import CostModel, Setting, rounded
 from penstock.multiway.search import Order, chosen_method, global_orders, work
@@ -65,7 +65,7 @@ def affordable(setting: Setting, memory: Any) -> int:
     >>> affordable(Setting.read([WindowStats(name, 1, 100, 50) for name in "RS"]), "10 KB")
     125
     """
-    budget = Budget.parse(memory, setting.names)
+    budget = Pools.parse(memory, setting.names)
     if not budget.in_bytes or len(budget.caps) > 1 or budget.caps.shape[1] > 1:
         raise PenstockError(f'memory must be one size such as "64 MB", got {memory!r}')
     tuples = sum(one.held(setting.lag + (setting.tau or 0.0) / 2) * one.tuple_bytes for one in setting.streams)

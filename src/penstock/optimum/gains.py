@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
@@ -76,5 +76,5 @@ def values(trace: Trace, problem: Problem, members: Ints) -> Floats:
 
 def ample(trace: Trace, problem: Problem) -> Problem:
     """The same join with memory for everything."""
-    budget = Budget.parse(len(trace), problem.streams)
+    budget = Pools.parse(len(trace), problem.streams)
     return replace(problem, budget=budget, model="buffered", clock="global")

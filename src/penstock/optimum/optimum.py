@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.ticks import in_ticks
@@ -270,7 +270,7 @@ def _bytes(limit: Any) -> int:
     budget = None
     if isinstance(limit, str) and ":" not in limit:  # one size, not sizes that change with time
         with suppress(PenstockError):
-            budget = Budget.parse(limit, ("R", "S"))
+            budget = Pools.parse(limit, ("R", "S"))
     if budget is None or not budget.in_bytes:
         raise PenstockError(f'limit must be a size such as "4 GiB", got {limit!r}')
     return budget.most

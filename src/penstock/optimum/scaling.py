@@ -1,7 +1,7 @@
 """Values as whole numbers: a flow is exact in integers, and binary fractions become integers when they are multiplied by a power of two.
 
 Counts and importances in whole numbers or in binary fractions (0.5, 0.375, ...) are scaled without any error as long as their total fits.
-Others are rounded, to about 17 decimal places of the total: `Scale.error` bounds what the sum of all of them is off by.
+Others are rounded, to about 17 decimal places of the total: `UnitSize.error` bounds what the sum of all of them is off by.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FINE = 16  # the mean value in units, at least: prices between whole outputs lea
 
 
 @dataclass(frozen=True)
-class Scale:
+class UnitSize:
     """One unit is 2 ** -exponent; `error` is the most by which all values together were rounded."""
 
     exponent: int
@@ -28,13 +28,13 @@ class Scale:
     def back(self, units: int) -> float:
         """Units as a value, rounded once.
 
-        >>> Scale(4).back(24)
+        >>> UnitSize(4).back(24)
         1.5
         """
         return math.ldexp(units, -self.exponent)
 
 
-def whole_units(values: Floats) -> tuple[Ints, Scale]:
+def whole_units(values: Floats) -> tuple[Ints, UnitSize]:
     """Values in units, and the scale that was chosen.
 
     >>> units, scale = whole_units(np.array([0.5, 2.75]))
@@ -47,7 +47,7 @@ def whole_units(values: Floats) -> tuple[Ints, Scale]:
         raise PenstockError("objective must give finite values for the optimum, got one that is not")
     total = float(np.abs(values).sum())
     if total == 0:
-        return np.zeros(len(values), dtype=np.int64), Scale(0)
+        return np.zeros(len(values), dtype=np.int64), UnitSize(0)
     most = BITS - math.frexp(total)[1]
     mantissa, power = np.frexp(values[values != 0])
     digits = (mantissa * 2.0**53).astype(np.int64)
@@ -57,4 +57,4 @@ def whole_units(values: Floats) -> tuple[Ints, Scale]:
     exponent = min(max(needed, fine), most)
     units = np.rint(np.ldexp(values, exponent)).astype(np.int64)
     error = 0.0 if needed <= exponent else math.ldexp(len(values), -exponent - 1)
-    return units, Scale(exponent, error)
+    return units, UnitSize(exponent, error)

@@ -24,7 +24,7 @@ from penstock.optimum.flow import solve_stays
 from penstock.optimum.flow_state import Flow
 from penstock.optimum.instants import Instants, number_instants
 from penstock.optimum.matches import find_matches, pair_values
-from penstock.optimum.scaling import FINE, Scale, whole_units
+from penstock.optimum.scaling import FINE, UnitSize, whole_units
 from penstock.optimum.schedule import NEVER
 from penstock.optimum.shares import share_values
 from penstock.optimum.stays import Stays, by_class, by_tuple
@@ -38,7 +38,7 @@ class Solution:
     value: float
     leaves: Ints  # for each row the instant in which it leaves; its own: it is never stored
     prices: Floats  # by pool and gap: what one more slot would bring, if it were there in this gap only
-    scale: Scale  # of the whole numbers in which it was solved
+    scale: UnitSize  # of the whole numbers in which it was solved
     n_nodes: int  # of the network
     n_arcs: int
     exact: bool = True  # False: an upper bound, for more than two streams
@@ -65,7 +65,7 @@ def solve_class(trace: Trace, problem: Problem, progress: OnProgress | None = No
         pools = [pool._replace(past=pool.first.copy()) for pool in pools]
     flows = [solve_stays(pool, progress) for pool in pools]
     count += sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True)) // FINE
-    scale = Scale(int(math.log2(FINE)))
+    scale = UnitSize(int(math.log2(FINE)))
     prices = _prices(flows, scale) * each
     return Solution("class", count * each, _leaves(pools, flows, instants), prices, scale, *network_size(pools))
 
@@ -105,7 +105,7 @@ def fits_class(trace: Trace, problem: Problem) -> str | None:
     return None
 
 
-def chain_stays(batch: Batch, instants: Instants, problem: Problem, *, every: bool = False) -> tuple[list[Stays], float, Scale]:
+def chain_stays(batch: Batch, instants: Instants, problem: Problem, *, every: bool = False) -> tuple[list[Stays], float, UnitSize]:
     """The chains of every pool, what tuples that arrive together are worth, and the scale of the worths."""
     if problem.n_streams == 2:
         earlier, later = find_matches(batch, instants, problem)
@@ -156,5 +156,5 @@ def _leaves(pools: list[Stays], flows: list[Flow], instants: Instants) -> Ints:
     return leaves
 
 
-def _prices(flows: list[Flow], scale: Scale) -> Floats:
+def _prices(flows: list[Flow], scale: UnitSize) -> Floats:
     return np.array([np.ldexp(np.diff(flow.potential).astype(np.float64), -scale.exponent) for flow in flows])

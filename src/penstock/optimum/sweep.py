@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
@@ -59,7 +59,7 @@ def find_curve(
         return [CurvePoint(memory, float(value), name) for memory, value in zip(chosen, curve(trace, problem, chosen), strict=True)]
     points = []
     for memory in sizes or few:
-        budget = Budget.parse(memory, problem.streams, allocation="fixed" if fixed else "variable")
+        budget = Pools.parse(memory, problem.streams, allocation="fixed" if fixed else "variable")
         found = find_optimum(trace, replace(problem, budget=budget), method=method, limit=limit, announce=announce)
         announce = None
         points.append(CurvePoint(memory, found.value, found.method))

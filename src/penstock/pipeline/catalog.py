@@ -111,6 +111,8 @@ def _size(got: Any) -> bool:
 
 
 def _rows(got: Any) -> bool:
+    if isinstance(got, list):
+        return bool(got) and all(isinstance(step, list) and len(step) == 2 and (_whole(step[1]) or _size(step[1])) for step in got)
     return (_whole(got) and got > 0) or _size(got) or (isinstance(got, str) and ":" in got)
 
 
@@ -192,7 +194,7 @@ settings = that(
     lambda got: {name: shown(value) if isinstance(value, bool) else str(value) for name, value in got.items()},
 )
 memory = that(
-    'a positive number of rows, a size such as "512 MB", or a table with one for each stream',
+    'a positive number of rows, a size such as "512 MB", or a table with one for each stream; where it changes, pairs [time, rows]',
     lambda got: _rows(got) or (isinstance(got, dict) and bool(got) and all(map(_rows, got.values()))),
 )
 
@@ -241,6 +243,7 @@ STREAM: Mapping[str, Key] = {
     "time": Key(a_column, needed=True),
     "window": Key(_window),
     "rows_per_key": Key(whole(1)),
+    "lifetime": Key(sql),
     "lateness": Key(length(), default=0),
     "key": Key(columns),
     "importance": Key(sql),
@@ -256,7 +259,8 @@ JOIN: Mapping[str, Key] = {
     "memory": Key(memory, needed=True),
     "policy": Key(one_of((AUTO, *POLICIES))),
     "allocation": Key(one_of(("variable", "fixed"))),
-    "stats": Key(one_of(RUNNING)),
+    "stats": Key(one_of((*RUNNING, "given"))),
+    "given": Key(a_place),
     "objective": Key(one_of(OBJECTIVES)),
     "shards": Key(lambda path, got: shard_count(whole(1)(path, got), path)),
     "condition": Key(sql),

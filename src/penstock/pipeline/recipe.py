@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.problem import Problem
+from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.generator.zipf import Generator
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of, local_path
@@ -30,9 +31,9 @@ from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, 
 from penstock.pipeline.sql_words import unsteady
 from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import part_of
-from penstock.shard.overhead import overhead_of
+from penstock.shard.overhead import for_statistics, overhead_of
 from penstock.shard.shard_plan import check_width
-from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of
+from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of, window_text
 from penstock.statistics.table import open_running
 
 SECTIONS = ("spark", "sources", "streams", "join", "sink")
@@ -42,6 +43,7 @@ ON_SPARK_ALONE = (
     "condition",
     "archive",
     "shared",
+    "given",
     "min_recall",
     "max_output_per_batch",
     "ghosts",
@@ -114,7 +116,7 @@ def check_recipe(found: Mapping[str, Any], file: str = "pipeline.toml") -> Recip
     join = check.table("join", found.get("join"), JOIN)
     sink = check.kind("sink", found.get("sink"), SINKS)
     recipe = Recipe(file, spark, sources, streams, join, sink)
-    for rule in (_sources_and_streams, _windows, _keys, _generators, _paths):
+    for rule in (_sources_and_streams, _windows, _keys, _generators, _paths, _given):
         check.mistakes += rule(recipe)
     if not check.mistakes:
         check.mistakes += _engine(recipe)
@@ -230,12 +232,12 @@ def _windows(recipe: Recipe) -> list[str]:
     """Every stream has a window, in time or in rows, and not both."""
     wrong = []
     for name, stream in recipe.streams.items():
-        if "window" not in stream or "rows_per_key" not in stream or "lateness" not in stream:
+        if not {"window", "rows_per_key", "lifetime", "lateness"} <= stream.keys():
             continue
-        window, rows = stream["window"], stream["rows_per_key"]
+        window, rows, mortal = stream["window"], stream["rows_per_key"], stream["lifetime"] is not None
         try:
-            if window is None or rows is not None:  # a window has been read already
-                window = window_of(NOT_GIVEN if window is None else window, rows, f"streams.{name}.window")
+            given = NOT_GIVEN if window is None else window_text(window)
+            window = window_of(given, rows, f"streams.{name}.window", mortal=mortal)
             check_lateness(window, stream["lateness"], f"streams.{name}.lateness")
         except PenstockError as error:
             wrong.append(str(error))
@@ -304,9 +306,27 @@ def _paths(recipe: Recipe) -> list[str]:
     return wrong
 
 
+def _given(recipe: Recipe) -> list[str]:
+    """A file of rates is there where statistics are given, and nowhere else."""
+    if not {"given", "stats"} <= recipe.join.keys():
+        return []
+    file, stats = recipe.join["given"], recipe.join["stats"]
+    if (file is None) == (stats == "given"):
+        return [f'join.given must be a file of rates exactly where join.stats is "given", got {shown(file or "nothing")}']
+    local = None if file is None else local_path(file)
+    missing = file is not None and (local is None or not Path(local).is_file())
+    return [f"join.given must be a file on this machine that is there, got {shown(file)}"] if missing else []
+
+
 def has_importance(recipe: Recipe) -> bool:
     """Whether a stream of a pipeline gives its rows an importance."""
     return any(stream["importance"] is not None for stream in recipe.streams.values())
+
+
+def _window(stream: Mapping[str, Any]) -> int | str:
+    """The window of a stream, in time or in rows; without end where its rows have lifetimes of their own, and it has none beside them."""
+    rows = stream["rows_per_key"]
+    return stream["window"] or ("none" if rows is None else f"rows_per_key:{rows}")
 
 
 def _engine(recipe: Recipe) -> list[str]:
@@ -315,27 +335,30 @@ def _engine(recipe: Recipe) -> list[str]:
     weighed = has_importance(recipe)
     policy = options.pop("policy", None) or AUTO
     options.setdefault("stats", "decayed")
-    windows = {name: stream["window"] or f"rows_per_key:{stream['rows_per_key']}" for name, stream in recipe.streams.items()}
+    windows = {name: _window(stream) for name, stream in recipe.streams.items()}
     options["window"] = windows
+    options["has_lifetime"] = [stream["lifetime"] is not None for stream in recipe.streams.values()]
     try:
         folder_of(recipe.join["archive"])
         folder_of(recipe.join["shared"] or None, "shared")
         _check_condition(recipe)
         alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
-        budget = Budget.parse(recipe.join["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
+        options |= in_ticks(EVENT_TIME, memory=recipe.join["memory"])
+        budget = Pools.parse(options["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
         if shards is not None:
             part_of(budget, tuple(recipe.streams), shards)
-        overhead_of(recipe.join.get("overhead"), budget, shards or 1)
+        overhead = overhead_of(recipe.join.get("overhead"), budget, shards or 1)
+        room = None if shards is None else for_statistics(overhead)  # elsewhere Spark says how many shards there are
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
         for stream in recipe.streams.values():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
-        chosen = open_policy(policy, problem)
-        if "importance" in chosen.needs and not weighed:
+        chosen = open_policy(policy, problem, room=room)
+        if "importance" in chosen.needs and not weighed and policy != AUTO:
             raise PenstockError(
                 f"policy {policy!r} goes by importance, got no stream that has it; say streams.NAME.importance or use 'prob'"
             )
-        open_running(problem, chosen)
+        open_running(problem, chosen, room)
     except PenstockError as error:
         said = str(error)
         about = [key for words, key in _ABOUT.items() if said.startswith(words)]

@@ -72,6 +72,8 @@ def unsteady(condition: str, columns: Sequence[str], *, archived: bool) -> str |
     "must be deterministic, because a batch that is played again must give the same outputs, got the function 'rand'"
     >>> unsteady("a > current_date", ["a"], archived=False), unsteady("user = 'me'", ["user"], archived=True)
     (None, None)
+    >>> unsteady("a in (SELECT 1)", ["a"], archived=True)
+    'must not depend on a subquery with archive=, because an archive is settled later, and must give the same then'
     """
     condition = without_comments(condition)
     functions = called(condition)
@@ -86,6 +88,8 @@ def unsteady(condition: str, columns: Sequence[str], *, archived: bool) -> str |
     empty = {name for name in NEEDS_ARGUMENT if re.search(rf"\b{name}\s*\(\s*\)", condition, re.IGNORECASE)}
     bare = {word for word, quoted, is_call in words(condition) if not quoted and not is_call} & PASSING - _WITH_BRACKETS
     passing = sorted((bare - known) | functions & PASSING | empty)
+    if any(word == "select" and not quoted for word, quoted, _ in words(condition)):
+        return "must not depend on a subquery with archive=, because an archive is settled later, and must give the same then"
     moment = next(moments(condition), None)
     if moment is not None:
         told = "because an archive is settled later, and where a time is wanted, it is the time of then"

@@ -1,17 +1,21 @@
 """`dgl`, dynamic gain and loss: what produces rises, what does not fades (Ojewole 4.3, Towne 3.2).
 
 Differs from the papers: alpha and beta, which they do not give, default to the window and to the mean importance over the window, so
-that a tuple of average importance without matches fades over its lifetime.
+that a tuple of average importance without matches fades over its lifetime. How scores are rounded is said in docs/decisions/0001.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats
 from penstock.engine.contract import Ranking
+from penstock.engine.gain_loss import MOST, UNIT, factors, in_units
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 from penstock.engine.view import View
 from penstock.policies.base import Policy
@@ -25,6 +29,9 @@ class Dgl(Policy):
     needs = "importance, a window"
     paper = "Ojewole 4.3"
 
+    def __init__(self) -> None:
+        self.kept: dict[int, int] = {}  # by row: the score, in units
+
     def check(self, problem: Problem) -> None:
         """Gains depend on the life that is left."""
         problem.require_bounded(self.name)
@@ -32,20 +39,34 @@ class Dgl(Policy):
             raise PenstockError("policy 'dgl' needs alpha and beta where a window has no length, got none")
 
     def score(self, view: View) -> Floats:
-        """The cumulative score, kept in the memo."""
-        problem = view.problem
-        window = np.array([w.at(np.array([view.now]))[0] for w in problem.windows], dtype=np.float64)[view.stream]
-        alpha = window if problem.alpha is None else problem.alpha
-        beta = view.mean_importance / window if problem.beta is None else problem.beta
-        gained = view.memo + view.importance * view.mn * view.remaining / alpha
-        lost = np.maximum(0.0, view.memo - beta)
-        start = view.importance * (view.mn if problem.switch("dgl-init") == "simpprob" else 1.0)
-        view.memo[:] = np.where(view.new, start, np.where(view.matched, gained, lost))
+        """The cumulative score; the memo has it as a float."""
+        problem, by = view.problem, factors(view.problem, view.now)
+        beta = view.mean_importance if problem.beta is None else problem.beta
+        losses = np.array([in_units(beta * factor) for factor in by.loss.tolist()], dtype=object)
+        start = by.start * (view.mn if problem.switch("dgl-init") == "simpprob" else 1.0)
+        with np.errstate(over="ignore"):
+            rise = view.importance * np.where(view.new, start, view.mn * view.remaining * by.gain[view.stream])
+        scores = self._kept_before(view, by.start)
+        if view.new.any():  # else there is no instant in which anybody gains or loses
+            rises = view.new | view.matched
+            raised = np.minimum(scores[rises] + np.array([in_units(one) for one in rise[rises].tolist()], dtype=object), MOST)
+            scores = np.maximum(scores - losses[view.stream], 0)
+            scores[rises] = raised
+        self.kept = dict(zip(view.row.tolist(), scores.tolist(), strict=True))
+        one = int(by.start) << UNIT
+        view.memo[:] = [score / one for score in self.kept.values()]
         return view.memo.copy()
 
+    def _kept_before(self, view: View, start: float) -> NDArray[Any]:
+        """The scores before this instant, 0 for arrivals. Snapshots of earlier versions have them in the memo alone."""
+        scores = [0 if new else self.kept.get(row) for row, new in zip(view.row.tolist(), view.new.tolist(), strict=True)]
+        memo = view.memo.tolist()
+        return np.array([in_units(memo[at] * start) if score is None else score for at, score in enumerate(scores)], dtype=object)
+
     def ties(self, view: View) -> tuple[Floats, ...]:
-        """Importance, then mn."""
-        return (view.importance, view.mn)
+        """What of the score is beyond a float, importance, then mn."""
+        place = {score: float(number) for number, score in enumerate(sorted(set(self.kept.values())))}
+        return (np.array([place[self.kept[row]] for row in view.row.tolist()]), view.importance, view.mn)
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """Gains are charged per output; the loss is a common offset. A window that changes has no common offset."""

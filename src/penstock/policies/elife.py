@@ -22,6 +22,7 @@ from penstock.engine.contract import Ranking
 from penstock.engine.ranking_codes import Kind, Prices
 from penstock.engine.view import View
 from penstock.policies.base import Policy
+from penstock.policies.prob import fixed_price
 
 
 @dataclass
@@ -86,9 +87,9 @@ class Elife(Policy):
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """The kinetic tournament of `life`, with the toll taken off every slope."""
-        if problem.priced_by_key and problem.ages_in_order:
-            return Ranking(Kind.STAY, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
-        return None
+        if problem.priced_by_key and not problem.ages_in_order:
+            return None
+        return Ranking(Kind.STAY, Prices.MATCHES if problem.stats == "window" else Prices.RATES, column=fixed_price(problem))
 
     def snapshot(self) -> dict[str, Any]:
         """The tolls, by pool."""

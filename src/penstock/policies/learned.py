@@ -80,7 +80,11 @@ class Learned(Policy):
         """It counts arrivals of equal keys, and must know how fast counts age."""
         if not problem.predicate.is_equality:
             raise PenstockError(f"policy 'learned' counts equal keys, got the predicate {problem.predicate.name!r}; use 'prob'")
-        problem.ageing()
+        if problem.ageless:
+            raise PenstockError(
+                "half_life must be given where a window is not a length of time, got none: policy 'learned' must know how fast counts age; "
+                "without a half_life, policy 'auto' takes one that need not"
+            )
 
     def ranking(self, problem: Problem) -> Ranking:
         """All tuples of a class expect the same; where their outputs differ in value, or they in size, that orders the class."""

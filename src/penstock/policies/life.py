@@ -10,6 +10,7 @@ from penstock.engine.contract import Ranking
 from penstock.engine.ranking_codes import Kind, Prices
 from penstock.engine.view import View
 from penstock.policies.base import Policy
+from penstock.policies.prob import fixed_price
 
 
 class Life(Policy):
@@ -30,9 +31,9 @@ class Life(Policy):
 
     def ranking(self, problem: Problem) -> Ranking | None:
         """A kinetic tournament of classes, where the earlier tuple of a class never outlives the later."""
-        if problem.priced_by_key and problem.ages_in_order:
-            return Ranking(Kind.LIFE, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
-        return None
+        if problem.priced_by_key and not problem.ages_in_order:
+            return None
+        return Ranking(Kind.LIFE, Prices.MATCHES if problem.stats == "window" else Prices.RATES, column=fixed_price(problem))
 
 
 def exact_products(life: Ints, p: Floats) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from penstock.core.batch import Batch
@@ -33,12 +35,16 @@ class Prob(Policy):
         return view.p
 
     def ranking(self, problem: Problem) -> Ranking | None:
-        """By class where p depends on stream and key alone; by row where it is fixed; else step by step."""
-        if problem.priced_by_key:
-            return Ranking(Kind.PRICE, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
-        if problem.stats in ("whole", "given"):
-            return Ranking(Kind.SCORE, column=_price)
-        return None
+        """By class where p depends on stream and key alone; by row where it is fixed; else by tuple."""
+        column = fixed_price(problem)
+        if column is not None:
+            return Ranking(Kind.SCORE, column=column)
+        return Ranking(Kind.PRICE, Prices.MATCHES if problem.stats == "window" else Prices.RATES)
+
+
+def fixed_price(problem: Problem) -> Callable[[Batch, int], Floats] | None:
+    """The p of each row, where it is known beforehand and rows of one key may differ in it."""
+    return None if problem.priced_by_key or problem.stats not in ("whole", "given") else _price
 
 
 def _price(batch: Batch, origin: int) -> Floats:

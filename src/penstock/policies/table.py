@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
+from penstock.engine.chance_steps import least_room
 from penstock.policies.additive import Additive
 from penstock.policies.base import Policy
 from penstock.policies.dgl import Dgl
@@ -31,26 +32,42 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 AUTO = "auto"
-"""The policy of a join whose user names none: the best that is defined for it (docs/decisions/0023)."""
+"""The policy of a join whose user names none: the best that is defined for it (docs/decisions/0024)."""
 
 
-def best_policy(problem: Problem) -> str:
-    """What `auto` is: `learned` where keys are equal; elsewhere, where other statistics are asked for, or where nobody says how fast counts
-    age, `prob`, and with importance `dimpprob`.
+def best_policy(problem: Problem, room: int | None = None) -> str:
+    """What `auto` is: `learned` where keys are equal; elsewhere, where other statistics are asked for, or where the `room` for statistics
+    is too little to learn in, `prob`, and with importance `dimpprob`. Where nobody says how fast counts age, a policy that needs none.
 
     >>> windows = {"window": 10, "memory": 4, "stats": "decayed"}
     >>> best_policy(Problem.of(("R", "S"), **windows)), best_policy(Problem.of(("R", "S"), predicate="<", **windows))
     ('learned', 'prob')
     """
-    if problem.predicate.is_equality and problem.stats == "decayed" and not problem.ageless:
+    if problem.ageless and problem.stats == "decayed":
+        return _best_without_counts(problem)
+    if problem.predicate.is_equality and problem.stats == "decayed" and (room is None or room >= least_room(problem)):
         return Learned.name
     return Prob.name if problem.steady else DimpProb.name
 
 
-def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> Policy:
+def _best_without_counts(problem: Problem) -> str:
+    """The best that asks for no decayed counts (docs/decisions/0024).
+
+    >>> [best_policy(Problem.of(streams, window="none", memory=4, stats="decayed")) for streams in ("RS", "RST")]
+    ['ep', 'frequency']
+    """
+    if not problem.predicate.is_equality:
+        return DimpProb.name
+    if problem.n_streams > 2:
+        return Frequency.name
+    return Ep.name if problem.steady else Simp.name
+
+
+def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = (), room: int | None = None) -> Policy:
     """A policy by name, or the user's own object; refused where it is not defined for the problem.
 
-    `also` are the names that the caller plays itself, for the list that a misspelt name gets.
+    `also` are the names that the caller plays itself, for the list that a misspelt name gets; `room` are the bytes that there are for
+    statistics.
 
     >>> open_policy("prob", Problem.of(("R", "S"), window=10, memory=4)).name
     'prob'
@@ -61,7 +78,7 @@ def open_policy(spec: Any, problem: Problem, *, also: tuple[str, ...] = ()) -> P
         )
     if isinstance(spec, str):
         name = choose("policy", spec, (AUTO, *POLICIES, *also))
-        policy = POLICIES[best_policy(problem) if name == AUTO else name]()
+        policy = POLICIES[best_policy(problem, room) if name == AUTO else name]()
     elif isinstance(spec, type):
         raise PenstockError(f"policy must be an object, got the class {spec.__name__}: write {spec.__name__}()")
     elif isinstance(spec, Policy):

@@ -24,7 +24,7 @@ _PACKED = pa.schema([*_NUMBERS, (TIMES, pa.binary()), (CELL, pa.binary())])
 STAMP = "stamp"
 """In a streaming query, beside a packed cell: the batch's own timestamp, in microseconds."""
 _FLUSH = 64 << 20  # bytes of input that are packed together
-_CELL = 200_000
+CELL_SIZE = 200_000
 """Bytes of a cell, about. Java gives a value of half a megabyte and more (with small heaps) a place of its own, and collects garbage for
 it: with cells of some megabytes that took a tenth of all processor time."""
 UNKNOWN = -(1 << 62)
@@ -51,7 +51,7 @@ def to_cells(table: pa.Table) -> Iterator[tuple[pa.Table, bytes]]:
     >>> [(len(rows), len(from_cell(cell))) for rows, cell in to_cells(pa.table({"a": range(60_000)}))]
     [(25000, 25000), (25000, 25000), (10000, 10000)]
     """
-    step = max(1, int(table.num_rows * _CELL / max(1, table.nbytes)))
+    step = max(1, int(table.num_rows * CELL_SIZE / max(1, table.nbytes)))
     for begin in range(0, table.num_rows, step):
         part = table.slice(begin, step)
         yield part, to_cell(part)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.shard.overhead import PLACE
@@ -36,12 +36,14 @@ def shard_count(shards: Any, argument: str = "shards") -> int:
     return shards
 
 
-def part_of(budget: Budget, streams: Sequence[str], shards: int, *, of: int = 1) -> Any:
+def part_of(budget: Pools, streams: Sequence[str], shards: int, *, of: int = 1) -> Any:
     """The memory of one of so many shards, each with an equal part, as an option; `budget` is that of one of `of` shards.
 
     >>> streams = ("l", "r")
-    >>> part_of(Budget.parse("3 KB", streams), streams, 3), part_of(Budget.parse({"l": 5, "r": "8"}, streams), streams, 2)
+    >>> part_of(Pools.parse("3 KB", streams), streams, 3), part_of(Pools.parse({"l": 5, "r": "8"}, streams), streams, 2)
     ('1000 b', {'l': 2, 'r': 4})
+    >>> part_of(Pools.parse({"l": 5, "r": "0:8,60:4"}, streams), streams, 2)
+    {'l': [[0, 2], [60, 2]], 'r': [[0, 4], [60, 2]]}
     """
     caps = budget.caps * of // shards
     if int(caps.min()) < (2 * PLACE if budget.in_bytes else 1):
@@ -51,14 +53,13 @@ def part_of(budget: Budget, streams: Sequence[str], shards: int, *, of: int = 1)
         raise PenstockError(
             f"memory must hold at least one row per shard ({shards}{rest if budget.in_bytes else ''}), got {budget.given!r}"
         )
-    if len(caps) > 1:
-        amounts = [_amount(cap, budget) for cap in (budget.caps.sum(axis=1) * of // shards).tolist()]
-        return [[at, amount] for at, amount in zip(budget.times.tolist(), amounts, strict=True)]
-    amounts = [_amount(cap, budget) for cap in caps[0].tolist()]
-    return amounts[0] if len(amounts) == 1 else dict(zip(streams, amounts, strict=True))
+    amounts = [[_amount(cap, budget) for cap in pool] for pool in caps.T.tolist()]
+    over_time = [[[at, amount] for at, amount in zip(budget.times.tolist(), pool, strict=True)] for pool in amounts]
+    by_pool = over_time if len(caps) > 1 else [amount for (amount,) in amounts]
+    return by_pool[0] if len(by_pool) == 1 else dict(zip(streams, by_pool, strict=True))
 
 
-def _amount(cap: int, budget: Budget) -> Any:
+def _amount(cap: int, budget: Pools) -> Any:
     return f"{cap} b" if budget.in_bytes else cap
 
 

@@ -79,7 +79,7 @@ def pick_up(folder: Path, mark: str, plan: ShardPlan, number: int) -> Shard | No
             _reopen(store, kind, folder, content)
         shard.hold(np.asarray(content["share"]))
         shard.reserve(np.zeros(1, np.int64))  # nothing is held yet
-        shard.engine.thaw(content["engine"])
+        shard.go_on(content["engine"])
         shard.meter.thaw(content["meter"])
         vars(shard.book).update(content["book"] | {"names": unpacked_names(content["book"]["names"])})
         shard.files = content["files"]

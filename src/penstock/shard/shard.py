@@ -19,18 +19,19 @@ from penstock.core.problem import Problem
 from penstock.core.trace import MOST, Floats, Ints
 from penstock.core.window import COUNTING
 from penstock.engine.contract import Engine, Keep, Played, Totals
-from penstock.engine.opening import open_engine
+from penstock.engine.opening import is_stepwise, open_engine
 from penstock.ledger.manifest import Attempt
 from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.cells import UNKNOWN, ticks
 from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
+from penstock.shard.given_rates import source_of
 from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.late_rows import broken_promises, without_refused
 from penstock.shard.meter.loss import Loss
 from penstock.shard.meter.meter import Meter
 from penstock.shard.output_limit import Quota
-from penstock.shard.overhead import PLACE, ghosts_in
+from penstock.shard.overhead import for_statistics, ghost_of, ghosts_in, place_of
 from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
 from penstock.shard.row_bytes import row_bytes
@@ -38,9 +39,10 @@ from penstock.shard.row_order import ranks
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
+from penstock.shard.stream_window import EXPIRY, ends_of, expiry_column, lifetimes_of, without_dead
 from penstock.shard.waiting_rows import Aside, Tables, Told
-from penstock.statistics.bounded import Bounded
-from penstock.statistics.table import open_running
+from penstock.statistics.known_beforehand import Known
+from penstock.statistics.table import open_running, with_given
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 LOST = "__lost"
@@ -85,8 +87,8 @@ class Shard:
         self.plan, self.number = plan, number
         options = dict(plan.options)
         policy = options.pop("policy")
-        self.problem = Problem.of(plan.streams, clock="streams", has_importance=plan.has_importance, **options)
-        self.place = OVERHEAD if plan.overhead is None else PLACE  # what a tuple weighs beside its Arrow bytes
+        options |= {"has_importance": plan.has_importance, "has_lifetime": plan.lifetimes}
+        self.problem = Problem.of(plan.streams, clock="streams", **options)
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
             caps[:] = for_tuples(caps, plan.overhead or 0)
@@ -105,20 +107,33 @@ class Shard:
         self.aside = Aside(plan)
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
 
-    def _open(self, policy: Any) -> Engine:
-        chosen = open_policy(policy, self.problem)
+    def _open(self, policy: Any, *, stepwise: bool = False) -> Engine:
+        room = None if self.plan.overhead is None else for_statistics(self.plan.overhead)
+        chosen = open_policy(policy, self.problem, room=room)
+        self.chosen = chosen.name
+        self.place = OVERHEAD if room is None else place_of(self.problem, chosen)  # what a tuple weighs beside its Arrow bytes
         self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
         keep = Keep(outputs=True, sheds=True, expired=True, done=True)
-        half = None if self.plan.overhead is None else self.plan.overhead // 2
-        statistics = open_running(self.problem, chosen, half)
-        self.room = half if half is not None and isinstance(statistics, Bounded) else 0  # bytes for statistics
-        return open_engine(self.problem, chosen, statistics, keep)
+        given = source_of(self.plan.given, self.problem) if self.problem.stats == "given" else None
+        statistics = open_running(self.problem, chosen, room, given)
+        self.room = statistics.room
+        return open_engine(self.problem, chosen, statistics, keep, stepwise=stepwise)
+
+    def go_on(self, state: bytes | dict[str, Any], *, trust: bool = False) -> None:
+        """Have an engine go on from what one gave: a snapshot, or what it froze. What the stepwise engine began it plays on."""
+        if self.engine.is_compiled and is_stepwise(state):
+            self.engine = self._open(self.plan.options["policy"], stepwise=True)
+        if isinstance(state, bytes):
+            self.engine.restore(state, trust=trust)
+        else:
+            self.engine.thaw(state)
 
     def _most_ghosts(self) -> int:
         """How many ghosts the meter may keep: so many as were asked for, if they have room."""
         if self.plan.overhead is None:
             return self.plan.ghosts
-        return min(self.plan.ghosts, ghosts_in(self.plan.overhead - self.room, len(self.book.number), self.book.name_bytes))
+        room = self.plan.overhead - self.room
+        return min(self.plan.ghosts, ghosts_in(room, len(self.book.number), self.book.name_bytes, ghost_of(self.problem)))
 
     def sift(self, tables: Tables, told: Told) -> tuple[Tables, Ints]:
         """Before a batch is played: its rows that are not ahead, those that need wait no longer, and the clocks of the streams."""
@@ -237,6 +252,9 @@ class Shard:
         found = self._compared(parts, streams, place) if self.plan.sent and parts else {}
         if not self.plan.sent or not parts:
             found["key"] = np.concatenate([np.empty(0, np.int64), *(self.book.numbers(self._keys(part)) for part in parts)])
+        key = without_dead(self.problem, stream, time, found["key"])
+        lifetime = lifetimes_of(self.problem, stream, time, parts, streams)
+        lifetime = None if lifetime is None else lifetime[order]
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
         size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
@@ -244,8 +262,10 @@ class Shard:
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
             places[number] = place[begin:end]
-        rest = {name: column[order] for name, column in found.items()}
-        return Batch(along, rises, importance=importance, size=size, **rest), places
+        rest = {name: column[order] for name, column in (found | {"key": key}).items()}
+        batch = Batch(along, rises, importance=importance, lifetime=lifetime, size=size, **rest)
+        source = self.engine.statistics
+        return with_given(self.problem, source, batch) if isinstance(source, Known) else batch, places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
         """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
@@ -388,7 +408,10 @@ class Shard:
         """Rows of a stream as the ledger has them."""
         kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
         kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
-        own = table.select(kept).add_column(0, TIME, pa.array(ticks(table[self.plan.times[stream]])))
+        time = ticks(table[self.plan.times[stream]])
+        own = table.select(kept).add_column(0, TIME, pa.array(time))
+        if ends_of(self.problem):
+            own = own.add_column(0, EXPIRY, expiry_column(self.problem, stream, time, table))
         for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
             own = own.append_column(name, table[f"key{number}"])
         return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))

@@ -25,20 +25,30 @@ def shard_ids(shards: int) -> Ints:
     return np.array([_with_hash(number) for number in range(shards)], dtype=np.int64)
 
 
+def partition_keys(partitions: int) -> list[int]:
+    """The same of 32 bits: for each partition an int that Spark's shuffle sends there.
+
+    >>> partition_keys(3)
+    [-1693959553, -1910889132, -1382833682]
+    """
+    found = [_unscramble(_unmix(_unfinish(number, _LENGTH // 2)) ^ _SEED) for number in range(partitions)]
+    return [key - (key >> 31 << 32) for key in found]
+
+
 def _with_hash(wanted: int) -> int:
     """The bigint below 2**32 that Spark's hash sends to `wanted`: the hash takes its low half in, then its high half, which is 0."""
-    mixed = _unfinish(wanted)
+    mixed = _unfinish(wanted, _LENGTH)
     after_low = _unmix(mixed)
     return _unscramble(_unmix(after_low) ^ _SEED)
 
 
-def _unfinish(value: int) -> int:
+def _unfinish(value: int, length: int) -> int:
     """Undo the last step, in which every bit reaches every other."""
     value ^= value >> 16
     value = _divided(value, 0xC2B2AE35)
     value ^= (value >> 13) ^ (value >> 26)
     value = _divided(value, 0x85EBCA6B)
-    return value ^ (value >> 16) ^ _LENGTH
+    return value ^ (value >> 16) ^ length
 
 
 def _unmix(value: int) -> int:

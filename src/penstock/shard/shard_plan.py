@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.clock_limit import Limit
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
@@ -31,6 +31,7 @@ class ShardPlan:
     schema: pa.Schema  # of the result
     times: tuple[str, ...]  # by stream: the column that has the times, as microseconds or timestamps
     has_importance: bool = False
+    lifetimes: tuple[bool, ...] = ()  # by stream, whether its rows bring lifetimes of their own; nothing where none does
     name: str = "penstock"
     shards: tuple[int, ...] = (0,)  # their ids
     ghosts: int = 1_000_000  # of one shard
@@ -50,12 +51,13 @@ class ShardPlan:
     max_output: int | None = None  # of a batch, before a condition
     ahead: Limit | None = None  # how far a row may be ahead of what others support
     auto: bool = False  # nobody chose the policy: where a state was made with another, that one stays
+    given: pa.Table | None = None  # the rates of keys, where statistics are given; in no state
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 
     @cached_property
-    def budget(self) -> Budget:
+    def budget(self) -> Pools:
         """The memory of one shard."""
-        return Budget.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
+        return Pools.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
 
     @property
     def key_names(self) -> tuple[str, ...]:

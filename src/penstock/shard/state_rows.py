@@ -31,11 +31,13 @@ from penstock.ledger.manifest import Attempt
 from penstock.policies.ep import Ep
 from penstock.policies.table import POLICIES
 from penstock.shard import local_copy as local
+from penstock.shard.given_rates import GIVEN
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.moves import equal_share
+from penstock.shard.stream_window import window_text
 from penstock.shard.waiting_rows import FACTS, ROWS
 
 FORMAT = 2
@@ -87,6 +89,7 @@ def settings(plan: ShardPlan) -> dict[str, Any]:
         "keys": [str(field) for field in plan.schema][: plan.keys],
         "schema": [str(field) for field in plan.schema][plan.keys :],
         "condition": plan.condition,
+        "lifetimes": list(plan.lifetimes) or None,
         "shards": len(plan.shards),
         "compared": [list(own) for own in plan.sent] or None,
         **plan.facts,
@@ -118,6 +121,7 @@ def plan_of(found: dict[str, Any]) -> ShardPlan:
         schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(made["arrow"]))),
         times=tuple(made["times"]),
         has_importance=made["has_importance"],
+        lifetimes=tuple(fixed.get("lifetimes") or ()),
         name=made["name"],
         shards=tuple(int(i) for i in shard_ids(fixed["shards"])),
         ghosts=found["free"]["ghosts"],
@@ -125,7 +129,7 @@ def plan_of(found: dict[str, Any]) -> ShardPlan:
         overhead=found["free"].get("overhead"),
         condition=fixed["condition"],
         judged=None if made["judged"] is None else tuple(map(tuple, made["judged"])),
-        facts={name: fixed[name] for name in (*_FACTS, JOINS) if name in fixed},
+        facts={name: fixed[name] for name in (*_FACTS, JOINS, GIVEN) if name in fixed},
     )
 
 
@@ -156,7 +160,7 @@ def _told(name: str, setting: Any) -> str:
     ('l: 90 seconds, r: none', '1 minute', 'prob')
     """
     if name in _LENGTHS and isinstance(setting, dict):
-        return ", ".join(f"{stream}: {_told(name, length)}" for stream, length in setting.items())
+        return ", ".join(f"{stream}: {window_text(length)}" for stream, length in setting.items())
     return in_units(int(setting)) if name in _LENGTHS and isinstance(setting, int | float) else _plain(setting)
 
 
@@ -300,7 +304,7 @@ def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
         )
     new.holding.restore(old.holding.facts())
     new.caps = new.holding.caps
-    new.engine.restore(old.engine.snapshot())
+    new.go_on(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
     new.aside = old.aside.under(plan)
@@ -362,7 +366,7 @@ def _restore(shard: Shard, cell: bytes) -> None:
     if "share" in state:
         shard.hold(state["share"])
         shard.reserve(np.zeros(1, np.int64))  # nothing is held yet
-    shard.engine.restore(state["engine"].tobytes(), trust=trust)
+    shard.go_on(state["engine"].tobytes(), trust=trust)
     meter: dict[str, Any] = {name.removeprefix("meter."): value for name, value in state.items() if name.startswith("meter.")}
     meter["total"] = {name.removeprefix("total."): float(value) for name, value in state.items() if name.startswith("total.")}
     shard.meter.restore(meter | {"shadow": state["shadow"].tobytes() or None}, trust=trust)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD, Pools
 from penstock.core.clock_limit import CELL, LATEST, STREAM, Front, Limit
 from penstock.core.trace import Ints
 from penstock.shard.cells import UNKNOWN, from_cell, ticks, to_cells
@@ -46,7 +46,7 @@ class Aside:
         self.written = 0  # cells with rows in the state
         self.changed = False  # since then
 
-    def sift(self, tables: Tables, told: Told, seen: Ints, budget: Budget, room: Ints) -> tuple[list[pa.Table | None], Ints]:
+    def sift(self, tables: Tables, told: Told, seen: Ints, budget: Pools, room: Ints) -> tuple[list[pa.Table | None], Ints]:
         """The rows to be played now, new ones and some that waited; and the clocks of the streams."""
         limit, stamp = self.limit, told.stamp
         if limit is not None:
@@ -90,7 +90,7 @@ class Aside:
         recent, self.front = self.front.recent, Front()
         return np.array([recent[recent[:, STREAM] == stream, LATEST].max(initial=clock) for stream, clock in enumerate(clocks)])
 
-    def _hold(self, held: list[pa.Table], budget: Budget, room: Ints) -> None:
+    def _hold(self, held: list[pa.Table], budget: Pools, room: Ints) -> None:
         """Keep what there is room for; what is furthest ahead goes."""
         before = self.tables
         held = [_sorted(table, name) if table.num_rows else table for table, name in zip(held, self.names, strict=True)]
@@ -108,7 +108,7 @@ class Aside:
         self.dropped = [table.filter(pa.array(~own)) if len(own) else table for table, own in zip(held, kept, strict=True)]
         self.changed |= any(not new.equals(old) for new, old in zip(self.tables, before, strict=True))
 
-    def used(self, budget: Budget) -> Ints:
+    def used(self, budget: Pools) -> Ints:
         """What the rows that wait take of each pool."""
         out = np.zeros(budget.caps.shape[1], np.int64)
         for stream, table in enumerate(self.tables):
@@ -204,5 +204,5 @@ def _sorted(table: pa.Table, name: str) -> pa.Table:
     return table.take(pa.array(np.lexsort((ranks(table), ticks(table[name])))))
 
 
-def _weights(table: pa.Table, budget: Budget) -> Ints:
+def _weights(table: pa.Table, budget: Pools) -> Ints:
     return row_bytes(table) + OVERHEAD if budget.in_bytes else np.ones(table.num_rows, np.int64)

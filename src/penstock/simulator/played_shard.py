@@ -50,7 +50,7 @@ class PlayedShard:
     def open(cls, number: int, problem: Problem, policy: PolicySpec | None, room: int, keep: Keep, stepwise: bool) -> PlayedShard:
         """A shard that has seen nothing yet; its statistics take so many bytes at most."""
         problem = replace(problem, budget=replace(problem.budget, caps=problem.budget.caps.copy()))  # shares move
-        chosen = open_policy(policy if isinstance(policy, str) else copy.deepcopy(policy), problem, also=(Opt.name,))
+        chosen = open_policy(policy if isinstance(policy, str) else copy.deepcopy(policy), problem, also=(Opt.name,), room=room)
         engine = open_engine(problem, chosen, open_running(problem, chosen, room), keep, stepwise=stepwise)
         engine.number_from(number * SPAN)
         return cls(number, problem, chosen, engine)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD, Budget
+from penstock.core.budget import OVERHEAD, Pools
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
@@ -103,7 +103,7 @@ def keeps_to_the_budget(trial: Trial) -> str | None:
     """Memory is never exceeded at the end of an instant, however the budget is given."""
     trace = trial.trace
     for given in BUDGETS:
-        budget = Budget.parse(given["memory"], trace.streams, allocation=given.get("allocation", "variable"))
+        budget = Pools.parse(given["memory"], trace.streams, allocation=given.get("allocation", "variable"))
         run = trial.run(**{"allocation": "variable"} | dict(given))
         now, most = -LATE, 0
         for time, rows in run.memory_log:

@@ -19,24 +19,22 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
-from penstock.core.budget import OVERHEAD, Budget, Memory
+from penstock.core.budget import OVERHEAD, Memory, Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.window import NEVER
 from penstock.engine.contract import Keep, read_keep
 from penstock.engine.run import JoinRun
-from penstock.policies.base import PolicySpec
+from penstock.policies.base import Policy, PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO
 from penstock.shard.division import for_tuples, part_of, shard_count
-from penstock.shard.overhead import PLACE, overhead_of
+from penstock.shard.overhead import for_statistics, overhead_of, place_of
 from penstock.shard.shares.moves import next_shares, period
 from penstock.shard.spark_hash import placed
 from penstock.simulator.played_shard import PlayedShard, summed
 from penstock.statistics.table import RUNNING
-
-_WINDOWS = ("time", "none", "rows_per_key")
 
 
 def play_shards(
@@ -62,7 +60,7 @@ def play_shards(
     >>> play_shards(trace, problem, shards=2, memory=4, policy="fifo").n_output
     5
     """
-    whole = Budget.parse(memory, problem.streams, allocation=allocation)
+    whole = Pools.parse(memory, problem.streams, allocation=allocation)
     join = ShardedJoin.open(trace, problem, whole, shards=shards, allocation=allocation, policy=policy, keep=keep, stepwise=stepwise)
     _play([join], ((rows,) for _, rows in _batches(trace, batch)), shared=shared, progress=progress)
     return join.run()
@@ -88,7 +86,7 @@ def play_joins(
     """
     made = {
         name: ShardedJoin.open(
-            trace, problem, Budget.parse(memory, problem.streams), shards=shards, joins=len(joins), policy=policy, keep=keep
+            trace, problem, Pools.parse(memory, problem.streams), shards=shards, joins=len(joins), policy=policy, keep=keep
         )
         for name, (trace, problem) in joins.items()
     }
@@ -130,12 +128,9 @@ def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
     if problem.predicate.name != "=" or problem.graph is not None:
         told = problem.predicate.name if problem.graph is None else "links"
         raise PenstockError(f"shards are simulated for equal keys only, got predicate {told!r}: leave shards out")
-    if problem.has_lifetime:
-        raise PenstockError("shards play what Spark does, which has windows only, got a column 'lifetime': leave it or shards out")
-    allowed = _WINDOWS if count > 1 else (*_WINDOWS, "rows")
     for name, window in zip(problem.streams, problem.windows, strict=True):
-        if window.kind not in allowed:
-            why = "counts the rows of a whole stream, which shards cannot" if window.kind == "rows" else "is none that Spark has"
+        if window.kind == "rows" and count > 1:
+            why = "counts the rows of a whole stream, which shards cannot"
             raise PenstockError(f"shards must be left out where a window {why}, got {window.kind!r} for stream {name}")
     return count
 
@@ -160,7 +155,7 @@ class ShardedJoin:
         cls,
         trace: Trace,
         problem: Problem,
-        whole: Budget,
+        whole: Pools,
         *,
         shards: Any,
         joins: int = 1,
@@ -176,8 +171,9 @@ class ShardedJoin:
         keys = [trace.table[name] for name in trace.key_columns]
         place = placed(keys, len(trace), count) if count > 1 else np.zeros(len(trace), np.int64)
         kept = replace(keep, series=keep.series or keep.retained)
-        playing = [PlayedShard.open(number, part, policy, overhead // 2, kept, stepwise) for number in range(count)]
-        return cls(trace, problem, _columns(trace, part), place, playing, keep, whole.most)
+        room = for_statistics(overhead)
+        playing = [PlayedShard.open(number, part, policy, room, kept, stepwise) for number in range(count)]
+        return cls(trace, problem, _columns(trace, part, playing[0].policy), place, playing, keep, whole.most)
 
     def play(self, rows: Ints, progress: OnProgress | None) -> None:
         """Play a batch, after which all shards know how far the streams have come."""
@@ -202,16 +198,16 @@ class ShardedJoin:
         return summed(self.playing, self.keep, np.concatenate(self.times), perf_counter() - self.began, self.most)
 
 
-def _part(whole: Budget, problem: Problem, allocation: str, shards: int, overhead: int) -> Budget:
+def _part(whole: Pools, problem: Problem, allocation: str, shards: int, overhead: int) -> Pools:
     """The budget of one shard."""
-    budget = Budget.parse(part_of(whole, problem.streams, shards), problem.streams, allocation=allocation)
+    budget = Pools.parse(part_of(whole, problem.streams, shards), problem.streams, allocation=allocation)
     return replace(budget, caps=for_tuples(budget.caps, overhead)) if budget.in_bytes else budget
 
 
-def _columns(trace: Trace, problem: Problem) -> Batch:
+def _columns(trace: Trace, problem: Problem, policy: Policy) -> Batch:
     """All rows; where sizes count, as heavy as they are on Spark."""
     columns = Batch.of(trace, problem)
-    return columns if columns.size is None else replace(columns, size=columns.size + (PLACE - OVERHEAD))
+    return columns if columns.size is None else replace(columns, size=columns.size + (place_of(problem, policy) - OVERHEAD))
 
 
 def _batches(trace: Trace, length: int | None, origin: int | None = None) -> Iterator[tuple[int, Ints]]:

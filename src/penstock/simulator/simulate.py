@@ -69,7 +69,8 @@ def simulate(
     """Join the streams of a trace under a memory budget and count what comes out. Policy `opt` finds the optimum first, and replays it.
 
     `policy` is a name from `penstock policies`, or an object; by default "auto": "learned" where keys are equal and `stats` is "decayed",
-    else "prob" or, with importance, "dimpprob". The run's `policy` says which it was.
+    else "prob" or, with importance, "dimpprob"; where a window is no length of time and there is no `half_life`, one that needs none. The
+    run's `policy` says which it was.
 
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
     the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",

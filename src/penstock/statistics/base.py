@@ -17,6 +17,9 @@ from penstock.engine.view import View
 class Source:
     """A source of probabilities (`penstock.engine.contract.Statistics`)."""
 
+    room = 0
+    """The bytes that it may take; 0 where that is not bounded, or nothing is counted by key."""
+
     @property
     def n_bytes(self) -> int:
         """Nothing is counted."""
@@ -34,6 +37,10 @@ class Source:
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
+
+    def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
+        """No rates."""
+        raise NotImplementedError(f"{type(self).__name__} gives no rates by what is compared")
 
     def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
         """Prices that do not age."""

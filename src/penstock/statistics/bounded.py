@@ -24,7 +24,8 @@ from penstock.core.problem import Problem
 from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.engine.view import View
-from penstock.statistics.decayed import FORGOTTEN, Decayed, find
+from penstock.statistics.decayed import Decayed, find
+from penstock.statistics.forward import FORGOTTEN
 from penstock.statistics.merging import folded
 from penstock.statistics.sketch import PRIME, cell_of, least_of
 

@@ -1,9 +1,6 @@
 """Statistics `decayed`: every arrival counts, shed ones too, and loses half its weight in every half-life.
 
-Weights are taken *forward*: an arrival at time u weighs 2 ** ((u - origin) / half-life) for good, so sums grow only by arrivals and the
-order of keys changes only where something arrived. Every so many half-lives since the first arrival, the origin moves along, which
-divides every sum by the same power of two, exactly; sums that are then below a small part of one arrival are forgotten, so that keys
-that come no more take no room. When it moves depends on the times of the rows alone, not on how they are cut into batches.
+Weights grow forward (forward.py), and keys that come no more take no room after a while.
 """
 
 from __future__ import annotations
@@ -12,64 +9,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
 from penstock.core.compiled import kernel, routine
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
-from penstock.core.rounding import aged, rounded
+from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.engine.contract import Renumber
-from penstock.engine.view import View, match
-from penstock.statistics.base import Source
+from penstock.statistics.forward import FORGOTTEN
 from penstock.statistics.merging import merged, shifts_of
+from penstock.statistics.remembered import Remembered
 
-_REACH = 8  # the exponent that the price of one arrival may reach before the origin moves
-FORGOTTEN = 2.0**-8
-"""A sum below this part of one arrival is forgotten when the origin moves."""
 _LEAST = 64  # places of a table
 UNBOUNDED = 1 << 62
 """Keys that may be counted one by one where nobody bounds them."""
 
 
-class Forward:
-    """The clock of forward weights: exponents relative to an origin that moves by whole half-lives."""
-
-    def __init__(self, half_life: float, streams: int) -> None:
-        self.half_life = half_life
-        self.step = max(1, _REACH // (streams - 1))  # half-lives by which the origin moves; a price is a product of streams - 1 rates
-        self.origin: int | None = None
-        self.moved = 0
-
-    def exponents(self, time: Ints) -> Floats:
-        """The base-2 logarithm of the weight of arrivals at these times."""
-        if self.origin is None:
-            self.origin = int(time[0])
-        return (time - self.origin) / self.half_life - self.moved
-
-    def move(self, time: int) -> int:
-        """Move the origin where a row of this time needs it; by how many half-lives."""
-        steps = max(0, int(self.exponents(np.array([time]))[0] // self.step) * self.step)
-        self.moved += steps
-        return steps
-
-    def span(self, time: Ints) -> int:
-        """How many of these rows can be weighed before the origin must move."""
-        beyond = np.flatnonzero(self.exponents(time) >= self.step)
-        return int(beyond[0]) if len(beyond) else len(time)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The position of the clock."""
-        return {"clock": np.array([0 if self.origin is None else self.origin, self.moved, self.origin is not None])}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Set the clock."""
-        origin, moved, known = (int(v) for v in state["clock"])
-        self.origin, self.moved = (origin if known else None), moved
-
-
-class Decayed(Source):
+class Decayed(Remembered):
     """Exact decayed counts by key.
 
     >>> source = Decayed(Problem.of(("R", "S"), window=10, memory=4))
@@ -79,18 +36,16 @@ class Decayed(Source):
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.forward = Forward(problem.ageing(), problem.n_streams)
+        super().__init__(problem)
         self.known = np.full(_LEAST, -1, dtype=np.int64)
         self.sums = np.zeros((_LEAST, problem.n_streams))
         self.filled = 0  # places that have a key
         self.most = UNBOUNDED
-        self.history: list[tuple[NDArray[Any], ...]] = []
 
     @property
     def n_bytes(self) -> int:
         """What the counts take."""
-        return self.known.nbytes + self.sums.nbytes + sum(column.nbytes for columns in self.history for column in columns)
+        return self.known.nbytes + self.sums.nbytes + super().n_bytes
 
     def age(self, batch: Batch, begin: int) -> int:
         """Move the origin where it must."""
@@ -133,68 +88,6 @@ class Decayed(Source):
         _reprice(self.known, self.sums, key.astype(np.int64), stream.astype(np.int64), out)
         return out
 
-    def units(self) -> tuple[int, float, int]:
-        """The clock of the forward weights."""
-        return self.forward.origin or 0, self.forward.half_life, self.forward.moved
-
-    def arrive(self, view: View) -> None:
-        """Weigh the arrivals, and add them to the sums of the candidates that they match."""
-        new = np.flatnonzero(view.new)
-        steps = self.forward.move(view.time[new[0]])
-        if steps:
-            self._forget(steps)
-            old = np.flatnonzero(~view.new)
-            view.rates[old] = self._weigh(view, old, self.history[0])
-        weight = np.exp2(self.forward.exponents(view.time[new]))
-        self.history.append((view.stream[new], view.key[new], view.values[new], view.importance[new], weight))
-        old = np.flatnonzero(~view.new)
-        view.rates[old] += self._weigh(view, old, self.history[-1])
-        self.history = [tuple(np.concatenate(columns) for columns in zip(*self.history, strict=True))]
-        view.rates[new] = self._weigh(view, new, self.history[0])
-
-    def prices(self, view: View) -> Floats:
-        """The product over the partners of their decayed counts (or values) that match."""
-        out = np.ones(len(view))
-        for i in range(self.problem.n_streams):
-            for j in range(self.problem.n_streams):
-                if i != j:
-                    mine = view.of(i)
-                    out[mine] *= np.array([rounded(float(x)) for x in view.rates[mine, j]])
-        return out
-
-    def _forget(self, steps: int) -> None:
-        """The origin of the weights has moved: arrivals that are priced alike are forgotten together."""
-        stream, key, values, importance, weight = self.history[0]
-        weight = aged(weight, steps)
-        alike = np.array([stream, key, *([] if self.problem.priced_by_key else [importance])], dtype=np.float64)
-        _, which = np.unique(alike, axis=1, return_inverse=True)
-        kept = np.bincount(which.reshape(-1), weight)[which.reshape(-1)] >= FORGOTTEN
-        self.history = [(stream[kept], key[kept], values[kept], importance[kept], weight[kept])]
-
-    def _weigh(self, view: View, chosen: Ints, arrivals: tuple[NDArray[Any], ...]) -> Floats:
-        """For each chosen candidate and each stream, the weight (times value) of the arrivals that match it."""
-        problem, n = self.problem, self.problem.n_streams
-        stream, key, values, importance, weight = arrivals
-        out = np.zeros((len(chosen), n))
-        for i in range(n):
-            mine = np.flatnonzero(view.stream[chosen] == i)
-            for j in range(n):
-                theirs = np.flatnonzero(stream == j)
-                if i == j or not len(mine) or not len(theirs):
-                    continue
-                x = chosen[mine]
-                sides = ((view.key[x], view.values[x]), (key[theirs], values[theirs]))
-                low, high = sides if i < j else sides[::-1]
-                found = match(problem, *low, *high, pair=(min(i, j), max(i, j)))
-                worth: Any = 1.0
-                if not problem.priced_by_key and n == 2:
-                    pair = (view.importance[x], importance[theirs])
-                    a, b = pair if i < j else pair[::-1]
-                    worth = problem.objective.pairs(a[:, None], b[None, :])
-                total = (found * worth).T if i < j else found * worth
-                out[mine, j] = (total * weight[theirs][:, None]).sum(axis=0)
-        return out
-
     def _size(self, keys: int) -> int:
         """Places of a hash table for so many keys and half as many more, as far as there may be more; up to three in four are filled."""
         return max(_LEAST, min(2 * keys, max(keys, self.most) * 4 // 3 + 2))
@@ -209,10 +102,7 @@ class Decayed(Source):
     def snapshot(self) -> dict[str, Any]:
         """Counts by key; in stepwise runs the weighed arrivals."""
         live = np.flatnonzero(self.known >= 0)
-        state = {"key": self.known[live], "sums": self.sums[live]} | self.forward.snapshot()
-        for columns in self.history:
-            state |= {f"history.{number}": column for number, column in enumerate(columns)}
-        return state
+        return {"key": self.known[live], "sums": self.sums[live]} | super().snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over counts."""
@@ -223,9 +113,7 @@ class Decayed(Source):
         self.sums = np.zeros((size, self.problem.n_streams))
         _rehash(self.known, self.sums, state["key"], state["sums"])
         self.filled = len(state["key"])
-        self.forward.restore(state)
-        if "history.0" in state:
-            self.history = [tuple(state[f"history.{number}"] for number in range(5))]
+        super().restore(state)
 
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """Take over the counts of several."""

@@ -7,7 +7,7 @@ multiplied out so that they stay whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,35 @@ class Fixed(Source):
         return Bands(number, np.concatenate(prices), np.repeat(np.arange(streams), [len(p) for p in prices]))
 
 
+class Known(Source):
+    """A table of rates for the keys of some numbers, in any order; other keys have none.
+
+    >>> table = Known(np.array([7, 5]), np.array([[2.0, 3.0], [4.0, 1.0]]))
+    >>> key = np.array([5, 6, -1])
+    >>> table.rates(Batch(key, key, key), 0)[0].tolist()
+    [[4.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __init__(self, number: Ints, table: Floats) -> None:
+        order = np.argsort(number, kind="stable")
+        self.number, self.table = number[order], table[order]
+
+    @property
+    def n_bytes(self) -> int:
+        """What numbers and rates take."""
+        return self.number.nbytes + self.table.nbytes
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """The rows' entries in the table, 0 for keys that are not in it."""
+        key = batch.key[begin:]
+        out = np.zeros((len(key), self.table.shape[1]))
+        if len(self.number):
+            at = np.minimum(np.searchsorted(self.number, key), len(self.number) - 1)
+            known = self.number[at] == key
+            out[known] = self.table[at[known]]
+        return out, len(batch)
+
+
 def whole_table(problem: Problem, stream: Ints, key: Ints) -> Floats:
     """How often each key occurs in each stream."""
     n = problem.n_streams
@@ -86,13 +115,19 @@ def given_table(problem: Problem, trace: Trace, given: Mapping[tuple[str, Any], 
     names = list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
     numbers = {name: int(number) for name, number in zip(names, trace.key, strict=True) if number >= 0}
     for (stream, name), rate in given.items():
-        if stream not in problem.streams:
-            raise PenstockError(f"given must name the streams {', '.join(problem.streams)}, got {stream!r}")
-        if not 0 <= float(rate) <= _MOST:
-            raise PenstockError(f"given must have rates >= 0 and at most {_MOST:g}, got {rate!r} for {stream} {name!r}")
+        checked = checked_rate(problem.streams, stream, name, rate)
         if name in numbers:
-            table[numbers[name], problem.streams.index(stream)] = float(rate)
+            table[numbers[name], problem.streams.index(stream)] = checked
     return table
+
+
+def checked_rate(streams: Sequence[str], stream: Any, key: Any, rate: Any) -> float:
+    """One rate of a user's table."""
+    if stream not in streams:
+        raise PenstockError(f"given must name the streams {', '.join(streams)}, got {stream!r}")
+    if not 0 <= float(rate) <= _MOST:
+        raise PenstockError(f"given must have rates >= 0 and at most {_MOST:g}, got {rate!r} for {stream} {key!r}")
+    return float(rate)
 
 
 def whole_prices(problem: Problem, batch: Batch) -> Floats:

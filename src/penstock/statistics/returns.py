@@ -2,8 +2,7 @@
 
 For every ordered pair of streams a table counts, by state (engine/chance_steps.py), how long keys were in it, how many arrivals in the
 second stream their counts foretold meanwhile, and how many came. All keys count, those of shed tuples too, so that what the policy sheds
-does not bend what it learns; of very many keys a sample does. An epoch puts what was learned into use: the arrivals per foretold arrival,
-drawn towards those of the states with the same gap; for keys that the second stream has not seen, the arrivals per tick.
+does not bend what it learns; of very many keys a sample does. An epoch puts what was learned into use (learned_chances.py).
 
 All sums are whole numbers, so that they do not depend on the order in which keys are looked at.
 """
@@ -28,16 +27,17 @@ from penstock.engine.chance_steps import (
     FIRST_EPOCH,
     FORGOTTEN,
     GAPS,
-    KEPT,
     ONE,
     SAMPLE,
-    TRUST,
     Scale,
+    keys_in,
+    least_room,
 )
 from penstock.engine.compiled.chances import best_stays, cell_of, count_step, gap_step, step_end
 from penstock.engine.contract import Renumber
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import find
+from penstock.statistics.learned_chances import faded, learned, opened
 
 NEVER = -1e18
 """When a key came that has not come."""
@@ -59,15 +59,19 @@ class Returns(Source):
 
     def __init__(self, problem: Problem, room: int | None = None) -> None:
         n = problem.n_streams
+        if room is not None and room < least_room(problem):
+            raise PenstockError(
+                f"policy 'learned' needs {least_room(problem):,} bytes of each shard for what it learns, half of its overhead, got room "
+                f"for {room:,}: give more memory or overhead, or have fewer shards, or another policy ('auto' takes one that fits)"
+            )
+        self.room = room or 0
         self.problem, self.scale = problem, Scale.of(problem)
         self.facts_of_key = n * (2 if problem.steady else 3)
         self.known = np.full(_LEAST, -1, dtype=np.int64)
         self.facts = np.zeros((_LEAST, self.facts_of_key + 1))  # by stream: counts, last times, mean importances; counted until
         self.filled = 0
         cells = n * n * COUNTS * GAPS * GAPS
-        entry = 8 * (self.facts_of_key + 2)
-        # Half of the room: one table becomes another.
-        self.most = (1 << 62) if room is None else max(_LEAST, (room // 2 - 4 * 8 * cells) * 3 // 4 // entry)
+        self.most = (1 << 62) if room is None else keys_in(problem, room)
         self.tables = np.zeros((3, cells), dtype=np.int64)  # arrivals and foretold arrivals, in parts of ONE, and ticks
         self.chances = self._best(opened(n))
         self.fresh = True
@@ -147,7 +151,7 @@ class Returns(Source):
 
     def _forget(self, now: int, least: float) -> None:
         left = int(_fade(self.known, self.facts, self.problem.n_streams, float(now), self.scale.half_life, least))
-        self._resize(max(_LEAST, min(2 * left, self.most * 4 // 3 + 2)))
+        self._resize(max(_LEAST, min(2 * left, max(left, self.most) * 4 // 3 + 2)))
         self.filled = left
 
     def _make_room(self, now: int, filled: int) -> None:
@@ -156,12 +160,16 @@ class Returns(Source):
         if filled < self.most:
             self._resize(min(len(self.known) * 3 // 2, self.most * 4 // 3 + 2))
             return
+        self._drop(now)
+        self._resize(max(_LEAST, self.most * 4 // 3 + 2))
+
+    def _drop(self, now: int) -> None:
+        """Forget half of the keys, those that came least of late."""
         n = self.problem.n_streams
         facts = self.facts[self.known >= 0]
         age = np.maximum((now - facts[:, n : 2 * n]) / self.scale.half_life, 0.0)
         bar = float(np.median((facts[:, :n] * np.exp2(-age)).max(axis=1)))
         self._forget(now, float(np.nextafter(bar, np.inf)))
-        self._resize(max(_LEAST, self.most * 4 // 3 + 2))
 
     def _resize(self, size: int) -> None:
         known, facts = self.known, self.facts
@@ -178,18 +186,21 @@ class Returns(Source):
         return state | {"chances": self.chances}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what is known."""
+        """Take over what is known; of keys that have no room, those that came most of late."""
         facts, wanted = state["facts"], (len(state["key"]), self.facts.shape[1])
         if facts.shape != wanted or state["tables"].shape != self.tables.shape or state["chances"].shape != self.chances.shape:
             raise PenstockError(f"state must have {wanted[1]} facts for each key, got {facts.shape} for {state['key'].shape} keys")
-        size = max(_LEAST, 2 * len(state["key"]))
+        count = len(state["key"])
+        size = max(_LEAST, min(2 * count, max(count, self.most) * 4 // 3 + 2))
         self.known = np.full(size, -1, dtype=np.int64)
         self.facts = np.zeros((size, facts.shape[1]))
         _rehash(self.known, self.facts, np.asarray(state["key"], np.int64), np.asarray(facts, np.float64))
-        self.filled = len(state["key"])
+        self.filled = count
         self.tables, self.means, self.chances = (np.array(state[name]) for name in ("tables", "means", "chances"))
         self.clock, self.began, self.step, self.rows, self.mask, self.kept, fresh = (int(v) for v in state["clock"])
         self.fresh = bool(fresh)
+        while self.filled > self.most:
+            self._drop(self.clock)
 
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """What several have learned, together. A key is in one of them, and what the others know of it is older."""
@@ -205,70 +216,6 @@ class Returns(Source):
         out["clock"] = np.array([*latest["clock"][:6], 1])
         self.restore(out)
         return [0.0] * len(states)
-
-
-def opened(streams: int) -> Floats:
-    """The chances before anything was learned: counts are believed, and keys that were never seen do not come."""
-    out = np.ones((streams, streams, COUNTS, GAPS, GAPS))
-    out[:, :, 0] = 0.0
-    return out.reshape(-1)
-
-
-def learned(tables: Ints, streams: int, pace: float) -> Floats:
-    """The arrivals per foretold arrival in each state, or per tick where none can be foretold."""
-    out: Floats = np.zeros(tables.shape[1])
-    _learn(tables, streams, pace, out)
-    return out
-
-
-@kernel
-def _learn(tables: Ints, streams: int, pace: float, out: Floats) -> None:
-    """`learned`: each quotient is drawn to that of all states with the same count and gap, that to the same gap, that to all."""
-    for own in range(streams):
-        for other in range(streams):
-            base = cell_of(streams, own, other, 0, 0, 0)
-            whole = _quotient(tables, base, 1, COUNTS, 0, GAPS, 0, GAPS, pace, 1.0)
-            for gap in range(GAPS):
-                alike = _quotient(tables, base, 1, COUNTS, gap, gap + 1, 0, GAPS, pace, whole)
-                for count in range(1, COUNTS):
-                    near = _quotient(tables, base, count, count + 1, gap, gap + 1, 0, GAPS, pace, alike)
-                    for own_gap in range(GAPS):
-                        one = _quotient(tables, base, count, count + 1, gap, gap + 1, own_gap, own_gap + 1, pace, near)
-                        out[base + cell_of(1, 0, 0, count, gap, own_gap)] = one
-            _learn_new(tables, base + cell_of(1, 0, 0, 0, _NEVER_STEP, 0), out)
-
-
-@kernel
-def _quotient(
-    tables: Ints, base: int, count: int, counts: int, gap: int, gaps: int, own_gap: int, own_gaps: int, pace: float, drawn_to: float
-) -> float:  # fmt: skip
-    """The arrivals per foretold one in the states from `count`, `gap` and `own_gap` up to the numbers after them."""
-    came = foretold = 0
-    for often in range(count, counts):
-        for since in range(gap, gaps):
-            first = base + cell_of(1, 0, 0, often, since, 0)
-            for cell in range(first + own_gap, first + own_gaps):
-                came += tables[0, cell]
-                foretold += tables[1, cell]
-    return float((came / ONE + TRUST * drawn_to) / (foretold / ONE * pace + TRUST))
-
-
-@kernel
-def _learn_new(tables: Ints, first: int, out: Floats) -> None:
-    """The arrivals per tick of keys that the partner has not seen, from the state `first` on."""
-    came = spent = 0
-    for cell in range(first, first + GAPS):
-        came += tables[0, cell]
-        spent += tables[2, cell]
-    if came > 0:
-        mean = came / ONE / max(spent, 1)
-        for cell in range(first, first + GAPS):
-            out[cell] = (tables[0, cell] / ONE + 1.0) / (tables[2, cell] + 1.0 / mean)
-
-
-def faded(tables: Ints, reaches: float) -> Ints:
-    """What was learned after so much time, in whole numbers."""
-    return np.floor(tables * 2.0 ** (-reaches / KEPT)).astype(np.int64)
 
 
 def sample_mask(keys: int) -> int:

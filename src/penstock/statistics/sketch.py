@@ -19,7 +19,7 @@ from penstock.core.trace import Floats, Ints
 from penstock.engine.contract import Renumber
 from penstock.engine.view import View
 from penstock.statistics.base import Source
-from penstock.statistics.decayed import FORGOTTEN, Forward
+from penstock.statistics.forward import FORGOTTEN, Forward
 from penstock.statistics.merging import merged, shifts_of
 
 PRIME = 2147483647

@@ -13,12 +13,13 @@ from penstock.core.errors import PenstockError
 from penstock.core.link_columns import on_key
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
-from penstock.engine.contract import Policy
+from penstock.engine.contract import PolicyContract
 from penstock.engine.ranking_codes import Prices
 from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
-from penstock.statistics.known_beforehand import Fixed, given_table, whole_prices, whole_table
+from penstock.statistics.known_beforehand import Fixed, Known, given_table, whole_prices, whole_table
+from penstock.statistics.matches import DecayedMatches
 from penstock.statistics.returns import Returns
 from penstock.statistics.sketch import Sketch
 from penstock.statistics.window import WindowCounts
@@ -27,17 +28,21 @@ RUNNING = {"window": lambda problem: WindowCounts(), "decayed": Decayed, "sketch
 """Sources that learn as rows arrive. `whole` and `given` are known beforehand; see `open_statistics`."""
 
 
-def open_running(problem: Problem, policy: Policy, room: int | None = None) -> Source:
+def open_running(problem: Problem, policy: PolicyContract, room: int | None = None, given: Source | None = None) -> Source:
     """The source that learns as rows arrive; one that knows nothing where it would be decayed rates and the policy asks for none.
 
-    With `room`, decayed counts take at most so many bytes.
+    With `room`, decayed counts take at most so many bytes. With `given` those rates are used where the problem asks for given ones.
     """
     if _learns(problem, policy):
         return Returns(problem, room)
+    if problem.stats == "given":
+        return given or Source()
     ranking = policy.ranking(problem)
     if problem.stats == "window" or ranking is None or ranking.prices in (Prices.RATES, Prices.TOTALS):
         if ranking is None and problem.stats != "window" and problem.ageless:
             return Ageless(problem)
+        if problem.stats == "decayed" and not problem.priced_by_key:
+            return DecayedMatches(problem, room)
         if problem.stats == "decayed" and room is not None:
             return Bounded(problem, room)
         return RUNNING[problem.stats](problem)
@@ -51,7 +56,7 @@ def open_statistics(
     given: Mapping[tuple[str, Any], float] | None = None,
     *,
     by_row: bool = True,
-    policy: Policy | None = None,
+    policy: PolicyContract | None = None,
 ) -> tuple[Source, Batch]:
     """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
 
@@ -77,24 +82,29 @@ def open_statistics(
         source = Fixed(given_table(problem, trace, given))
         if not by_row and problem.priced_by_key:
             return source, batch
-        price = _partner_rates(problem, source, batch)
-        if not problem.priced_by_key:
-            importance = np.ones(len(batch)) if batch.importance is None else batch.importance
-            price = price * problem.objective.pairs(importance, importance)
-        return source, replace(batch, price=price)
+        return source, with_given(problem, source, batch)
     if problem.priced_by_key:
         source = Fixed(whole_table(problem, batch.stream, batch.key))
         return source, replace(batch, price=_partner_rates(problem, source, batch)) if by_row else batch
     return Source(), replace(batch, price=whole_prices(problem, batch))
 
 
-def _learns(problem: Problem, policy: Policy) -> bool:
+def with_given(problem: Problem, source: Fixed | Known, batch: Batch) -> Batch:
+    """A batch with p by row, of given rates."""
+    price = _partner_rates(problem, source, batch)
+    if not problem.priced_by_key:
+        importance = np.ones(len(batch)) if batch.importance is None else batch.importance
+        price = price * problem.objective.pairs(importance, importance)
+    return replace(batch, price=price)
+
+
+def _learns(problem: Problem, policy: PolicyContract) -> bool:
     """Whether a policy counts for itself, whatever the statistics."""
     ranking = policy.ranking(problem)
     return ranking is not None and ranking.prices == Prices.CHANCES
 
 
-def _partner_rates(problem: Problem, source: Fixed, batch: Batch) -> Any:
+def _partner_rates(problem: Problem, source: Fixed | Known, batch: Batch) -> Any:
     """For each row the product of its partners' rates."""
     rates, _ = source.rates(batch, 0)
     rates[np.arange(len(batch)), batch.stream] = 1.0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from held_shards import Held, a_batch, clocks_of, plan
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.policies.table import POLICIES
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
@@ -90,7 +90,7 @@ def test_without_a_folder_a_share_stays_as_it_is():
 
 
 def test_a_summary_says_what_a_row_takes():
-    holding = Holding(Budget.parse("64 KB", ("l", "r")), 2)
+    holding = Holding(Pools.parse("64 KB", ("l", "r")), 2)
     shard = Shard(plan("64 KB", "fifo", **SHARED, overhead=1000))
     assert holding.summary(shard.engine, shard.problem, batch=1, shard=0, shards=2).row == (EQUAL * 256 // 64000 + 1,)
     rows = Shard(plan(1000, "fifo", **SHARED))

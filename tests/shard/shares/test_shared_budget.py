@@ -9,7 +9,6 @@ import pytest
 import penstock as ps
 from penstock.core.problem import Problem
 from penstock.engine.opening import open_engine
-from penstock.engine.worth import unit_of
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_running
 
@@ -69,7 +68,7 @@ def unit(policy: Any = "prob", streams: int = 2, **options: Any) -> str:
     told = {"window": 64, "memory": 12, "clock": "streams", "stats": "decayed"} | options
     problem = Problem.of(tuple("RSTU"[:streams]), **told)
     chosen = open_policy(policy, problem)
-    return unit_of(open_engine(problem, chosen, open_running(problem, chosen)))
+    return open_engine(problem, chosen, open_running(problem, chosen)).worth_unit()
 
 
 def test_the_unit_of_learned_is_the_same_whatever_the_windows_and_the_streams():
@@ -84,7 +83,7 @@ def test_rates_are_compared_where_their_half_lives_are_the_same():
 
 
 def test_what_goes_by_load_is_compared_with_its_like():
-    assert unit("fifo") == unit("rand") == unit("kwon-random") == unit("prob", predicate="<") == "rows that would lie in the windows"
+    assert unit("fifo") == unit("rand") == unit("kwon-random") == unit("dgl", predicate="<") == "rows that would lie in the windows"
 
 
 @pytest.mark.parametrize("policy", ps.POLICIES)

@@ -12,7 +12,6 @@ from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.engine.contract import Engine
 from penstock.engine.opening import open_engine
-from penstock.engine.worth import worths
 from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.shares.worth import Load, points_of
 from penstock.statistics.table import open_running
@@ -39,7 +38,7 @@ def some_rows(seed: int, begin: int, n: int = 200) -> list[tuple[int, int, int]]
 def test_the_worth_of_prob_is_the_decayed_count_of_now_whenever_the_shard_began(begin):
     rows = some_rows(begin, begin)
     engine = an_engine("prob", rows)
-    found = worths(engine)
+    found = engine.worths()
     now = begin + len(rows) - 1
     tuples = engine.tuples()
     assert found is not None and len(found.score) == len(tuples["row"]) == 12
@@ -52,14 +51,14 @@ def test_the_worth_of_prob_is_the_decayed_count_of_now_whenever_the_shard_began(
 def test_two_shards_that_began_at_other_times_agree_on_what_a_key_is_worth():
     # The same rows lately; one shard has seen a row long before, so that its rates have another origin.
     late = [(at % 2, 5000 + at, at // 2 % 3) for at in range(60)]
-    found = [worths(an_engine("prob", rows)) for rows in (late, [(0, 10, 9), *late])]
+    found = [an_engine("prob", rows).worths() for rows in (late, [(0, 10, 9), *late])]
     assert sorted(found[0].score) == pytest.approx(sorted(found[1].score))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_has_a_worth_that_says_who_leaves_or_none_at_all(policy):
     engine = an_engine(policy, some_rows(5, 0), memory=30)
-    found = worths(engine)
+    found = engine.worths()
     if policy in ("fifo", *DRAWN):
         assert found is None
         return

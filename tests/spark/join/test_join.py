@@ -251,6 +251,16 @@ REFUSED = {
     "a mix": (a_mix, "all streaming or all batch"),
     "key types": (other_types, "same types"),
     "no such key": (refused(on="key"), "'key': no such column"),
+    "a lifetime of texts": (
+        sided(lifetime="v"),
+        "lifetime must be an interval of days to seconds, .* type string",
+    ),
+    "no lifetime": (sided(lifetime="w + 1"), "lifetime must be an SQL expression over ts, k, v, got 'w [+] 1'"),
+    "given rates without equal keys": (
+        refused(predicate="!=", stats="given", given={("l", "a"): 1.0}),
+        "stats 'given' holds rates by key and needs equal keys named by on=, got !=",
+    ),
+    "rates that are not given": (refused(stats="given"), "given must be a table of rates exactly when stats is 'given'"),
     "memory": (refused(memory=0), "memory must be"),
     "memory per shard": (refused(memory=3, shards=4), "at least one row per shard"),
     "bytes per shard": (

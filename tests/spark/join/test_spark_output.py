@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import penstock as ps
@@ -11,7 +10,7 @@ pytest.importorskip("pyspark")
 from penstock.core.errors import PenstockError
 from penstock.shard.counts import counted
 from penstock.shard.output_limit import Quota
-from penstock.spark.join.gate import Gate, guard
+from penstock.spark.join.gate import guard
 from penstock.spark.observe.metrics import COUNTS
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows
 from strategies import later
@@ -45,43 +44,6 @@ def test_the_guard_adds_up_the_shards_and_lets_rows_pass_before():
     assert next(passing).num_rows == 2
     with pytest.raises(PenstockError, match=r"it is 10, and all shards together have made 11 outputs"):
         next(passing)
-
-
-class Totals:
-    """The state of a gate."""
-
-    def __init__(self) -> None:
-        self.value = None
-
-    def exists(self) -> bool:
-        return self.value is not None
-
-    def get(self):
-        return self.value
-
-    def update(self, value) -> None:
-        self.value = value
-
-
-def test_the_gate_hands_on_cells_as_they_come():
-    import pandas as pd
-
-    gate = Gate(2, least=None)
-    gate.totals = Totals()
-    asked = []
-
-    def frames():
-        for number in range(3):
-            asked.append(number)
-            own = np.zeros(len(counted(2)))
-            own[counted(2).index("n_output")] = 5
-            yield pd.DataFrame({"cell": [b"%d" % number, None], COUNTS: [None, own]})
-
-    passed = gate.handleInputRows(None, frames(), None)
-    assert next(passed)["cell"].tolist() == [b"0"] and asked == [0]
-    assert next(passed)["cell"].tolist() == [b"1"] and asked == [0, 1]
-    rest = list(passed)
-    assert rest[0]["cell"].tolist() == [b"2"] and rest[1][COUNTS][0][counted(2).index("n_output")] == 15
 
 
 @pytest.mark.parametrize(("most", "what"), [(0, "0"), (1.5, "1.5"), (True, "True"), ("many", "'many'")])

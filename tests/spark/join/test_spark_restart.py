@@ -209,9 +209,10 @@ def test_the_state_itself_is_within_the_budget(spark, tmp_path, monkeypatch, mem
 def test_a_checkpoint_of_an_earlier_release_goes_on(spark, tmp_path):
     """Made by keep_checkpoint.py when its format was new: two batches were played."""
     spark = spark.newSession()
-    from keep_checkpoint import OPTIONS, parts, show_root
+    from keep_checkpoint import CONDITION, OPTIONS, parts, show_root
 
-    for archive in sorted(DATA.glob("checkpoint-*.tar.gz")):
+    for archive in sorted([*DATA.glob("checkpoint-*.tar.gz"), *DATA.glob("condition-*.tar.gz")]):
+        more = CONDITION if archive.name.startswith("condition") else {}
         folder = tmp_path / archive.name
         with tarfile.open(archive) as file:
             file.extractall(folder, filter="data")
@@ -221,8 +222,10 @@ def test_a_checkpoint_of_an_earlier_release_goes_on(spark, tmp_path):
         for side in "lr":
             add_batches(spark, folder / side, parts(side)[2:])
             frames.append(spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / side / "in")))
-        out, seen = ran(joined(*frames, **OPTIONS), folder)
+        out, seen = ran(joined(*frames, **OPTIONS, **more), folder)
         assert len(seen) == 1 and seen[0]["n_input"] == 80 and seen[0]["total_n_input"] == 240
         everything = [spark.createDataFrame([row for part in parts(side) for row in part], SCHEMA) for side in "lr"]
-        whole, got = bag(spark_join(*everything, ["k"], 10)), bag(out)
+        exact = spark_join(*everything, ["k"], 10).toDF("k", "l_ts", "l_v", "r_ts", "r_v").where(more.get("condition", "true"))
+        whole, got = bag(exact), bag(out)
+        assert seen[0]["total_lost"] == (whole - got).total()
         assert not got - whole and seen[0]["total_n_output"] == sum(got.values()) and seen[0]["n_output"] > 0

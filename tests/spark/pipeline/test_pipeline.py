@@ -235,3 +235,20 @@ def test_ctrl_c_stops_in_good_order(tmp_path):
     assert re.fullmatch(r"note: stopped after \d+ batch(es)?; run it again to go on from there", last)
     assert "Traceback" not in said and "in the life of the query: recall " in told
     assert started.returncode == 130
+
+
+def test_lifetimes_a_changing_memory_and_given_rates_reach_the_join(spark, tmp_path):
+    (tmp_path / "rates.csv").write_text("stream,key,rate\n" + "".join(f"{side},{key},{key + 1}\n" for side in "vo" for key in range(20)))
+    found = described(
+        {}, join={"on": "key", "memory": {"v": [[dt.datetime(2026, 1, 1), 9], [dt.datetime(2026, 1, 1, 0, 0, 30), 4]], "o": 7}}
+    )
+    found["join"] |= {"shards": 1, "policy": "prob", "stats": "given", "given": str(tmp_path / "rates.csv")}
+    found["streams"]["v"] = {"source": "shop", "where": "stream = 'v'", "time": "time", "lifetime": "interval 8 seconds"}
+    found["streams"]["o"]["window"] = "tumbling:10 seconds"
+    last = played(spark, found)[-1]
+    rows = check_recipe(found).generator("shop").arrivals(0, 60, 60)
+    lives = [8 if s == "v" else 10 - t % 10 for s, t in zip(rows["stream"].to_pylist(), rows["time"].to_pylist(), strict=True)]
+    trace = ps.Trace(rows.append_column("lifetime", [lives]), streams=("v", "o"))
+    rates = {(side, key): key + 1.0 for side in "vo" for key in range(20)}
+    run = ps.simulate(trace, window=10, memory={"v": [(0, 9), (30, 4)], "o": 7}, policy="prob", stats="given", given=rates, clock="streams")
+    assert (last["total_n_output"], last["total_n_shed"]) == (run.n_output, run.n_shed) and run.n_shed > 0

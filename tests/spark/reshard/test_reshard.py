@@ -172,6 +172,40 @@ def test_tuples_still_leave_with_their_last_partner(before, after, matches):
     assert lost == whole_run[0].meter.total.lost == sum(exact(all_batches).values()) - sum(map(len, got)) > 0
 
 
+@pytest.mark.parametrize("policy", ("fifo", "prob", "life"))
+@pytest.mark.parametrize(("before", "after"), ((1, 3), (3, 2), (4, 1)))
+def test_windows_of_the_rows_of_each_key_go_on(before, after, policy):
+    """A tuple that some rows of its key have followed stays for the rest of them."""
+
+    def planned(count: int, memory: int) -> ShardPlan:
+        plan = plan_of(count, memory, policy)
+        return replace(plan, options=plan.options | {"window": "rows_per_key:3", "half_life": 20})
+
+    random, all_batches = Random(f"{before} rows"), []
+    for number in range(8):
+        times = {side: sorted(number * 10 + random.randrange(10) for _ in range(random.randrange(5, 30))) for side in "lr"}
+        columns = {side: {"time": own, "order": list(range(len(own)))} for side, own in times.items()}
+        for side, own in columns.items():
+            own |= {"key0": [random.choice("aabcdefghijk") for _ in own["time"]], f"{side}_v": [number * 1000 + i for i in own["order"]]}
+        all_batches.append([pa.table(columns[side]) for side in "lr"])
+
+    def run(memory: int, divides: bool) -> tuple[list[Any], list[Shard]]:
+        shards, made = [Shard(planned(before, memory), number) for number in range(before)], []
+        for number, tables in enumerate(all_batches):
+            if divides and number == 4:
+                shards = in_state(divided(shards, planned(after, memory), partial(placed, after)))
+            made.append(sorted(played(shards, tables)))
+        return made, shards
+
+    wanted, whole_run = run(100_000, divides=False)
+    got, shards = run(100_000, divides=True)
+    assert got == wanted and sum(map(len, got)) > 100
+    assert sum(one.engine.totals.n_expired for one in shards) == sum(one.engine.totals.n_expired for one in whole_run) > 100
+    few, shards = run(24, divides=True)
+    assert not Counter(row for batch in few for row in batch) - Counter(row for batch in wanted for row in batch)
+    assert sum(shard.meter.total.lost for shard in shards) == sum(map(len, wanted)) - sum(map(len, few)) > 0
+
+
 @pytest.mark.parametrize("times", (1, 2))
 @pytest.mark.parametrize("policy", ("fifo", "ep", "prob"))  # by age, by pattern, by rate: what shards hand on differs
 def test_what_a_new_shard_has_no_room_for_is_told_by_its_next_batch(policy, times):

@@ -10,19 +10,31 @@ from penstock.core.problem import Problem
 from penstock.core.window import NEVER
 from penstock.engine.chance_steps import COUNTS, GAPS, TIMERS, Scale
 from penstock.engine.compiled.chances import PATH
+from penstock.engine.compiled.key_clocks import PER_KEY
+from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
+from penstock.engine.compiled.order.sort_key import LAST
+from penstock.engine.compiled.order.tournament import PATIENCE
+from penstock.engine.compiled.order.tree import BLOCK, shape
 from penstock.engine.compiled.patterns import FEW_STREAMS
-from penstock.engine.compiled.sort_key import LAST
-from penstock.engine.compiled.state import ARRAYS, Memory, attach
-from penstock.engine.compiled.tournament import PATIENCE
-from penstock.engine.compiled.tree import BLOCK, shape
+from penstock.engine.compiled.state import Memory, attach, in_one_block
 from penstock.engine.contract import Bands, Ranking
+from penstock.engine.finding import all_linked, needs_index
+from penstock.engine.gain_loss import Factors, factors
 from penstock.engine.ranking_codes import Kind, Prices
 
-_LINE = 64  # bytes of a cache line
+_IN_ROWS = {"rows": 1, "rows_per_key": PER_KEY}
 
 
 def allocate(
-    problem: Problem, ranking: Ranking, bands: Bands | None, *, slots: int, groups: int, fresh: int = 64, straggling: bool = False
+    problem: Problem,
+    ranking: Ranking,
+    bands: Bands | None,
+    *,
+    slots: int,
+    groups: int,
+    fresh: int = 64,
+    straggling: bool = False,
+    width: int = 1,
 ) -> tuple[dict[str, Any], Memory]:
     """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
     n, kind = problem.n_streams, ranking.kind
@@ -37,12 +49,14 @@ def allocate(
     ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
     learns = ranking.prices == Prices.CHANCES
     entries = planes * leaves + levels * nodes
+    linked = Linked.of(problem, width) if needs_index(problem, ranking) else None
     sizes = {
         "lanes": n,
         "tolls": problem.budget.caps.shape[1],
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= Kind.SCORE or not problem.steady else 1,
+        "sums": slots if kind == Kind.GAIN_LOSS else 1,
         "marks": slots if kind in (Kind.ARRIVAL, Kind.DRAW) or ranking.prices == Prices.PATTERNS else 1,
         "weights": slots if problem.budget.in_bytes else 1,
         "places": slots if straggling else 1,
@@ -53,7 +67,7 @@ def allocate(
         "ladder": 1 if bands is None else slots,
         "floors": groups if kind == Kind.GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
-        "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) else 1,
+        "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) or linked is not None else 1,
         "holders": entries if ranked else 1,
         "keys": entries if ranked and not kinetic else 1,
         "worths": entries if kinetic else 1,
@@ -73,7 +87,10 @@ def allocate(
         "paths": PATH * n,
         "met": slots if problem.has_matches else 1,
         "parting": slots if problem.has_matches else 1,
+        "tallies": groups if problem.counts_keys else 1,
     }
+    counted = linked is not None and ranking.prices != Prices.NONE
+    sizes |= index_sizes(linked, n, slots, fresh, counted=counted)
     arrays = in_one_block(sizes)
     for name in ("table", "floors", "holders", "queues"):
         arrays[name][:] = -1
@@ -89,12 +106,15 @@ def allocate(
     lanes["seen"] = lanes["ceiling"] = -NEVER
     lanes["oldest"] = lanes["newest"] = -1
     lanes["length"] = [w.length for w in problem.windows]
-    lanes["in_rows"] = [w.kind == "rows" for w in problem.windows]
+    lanes["in_rows"] = [_IN_ROWS.get(w.kind, 0) for w in problem.windows]
     lanes["lateness"] = problem.lateness
     lanes["most"] = problem.most_outputs
+    lanes["factor"] = 1.0
     lanes["pool"] = problem.budget.pool
     lanes["tree"] = tree
     lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
+    by = factors(problem) if kind == Kind.GAIN_LOSS else Factors(1.0, np.ones(n), np.ones(n))
+    lanes["gain"], lanes["loss"] = by.gain, by.loss
     tolls = arrays["tolls"]
     tolls["used"] = np.inf
     tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
@@ -131,11 +151,18 @@ def allocate(
     memory.mn_of_memory = ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory"
     memory.limited = problem.has_matches
     memory.weighted = problem.budget.in_bytes
-    memory.alpha = np.nan if problem.alpha is None else problem.alpha
+    memory.unit_score = by.start
     memory.beta = np.nan if problem.beta is None else problem.beta
     memory.match_weight = problem.weights[1]
     memory.value_of_one = problem.objective.of([1.0] * n)
     memory.start = problem.start
+    if linked is not None:
+        fill(arrays, memory, linked, slots)
+        memory.indexed = 2 if problem.predicate.is_equality else 1
+        memory.growing = ranking.prices == Prices.RATES and problem.stats not in ("whole", "given")
+        memory.paired = ranking.prices == Prices.MATCHES or memory.growing
+        memory.massed = memory.paired and not all_linked(problem)
+        memory.worthy = not problem.steady and n == 2 and kind in (Kind.PRICE, Kind.LIFE, Kind.STAY)
     return arrays, memory
 
 
@@ -148,22 +175,13 @@ def pattern_bands(streams: int) -> Bands:
 
 
 def _trees(problem: Problem, ranking: Ranking) -> list[int]:
-    """The tournament of each stream: one per pool, unless its streams lose at different rates or count time differently."""
+    """The tournament of each stream: one per pool, unless its streams lose at different rates, count time or are priced otherwise."""
     found: dict[tuple[int, float, int], int] = {}
-    out = []
+    out, n = [], problem.n_streams
+    apart = ranking.prices != Prices.NONE and not all_linked(problem)  # the prices of a stream have a factor of their own
     for stream, window in enumerate(problem.windows):
         loses = float(window.length) if ranking.kind == Kind.GAIN_LOSS and problem.beta is None else 0.0
-        clock = stream if ranking.kind in (Kind.LIFE, Kind.STAY) and window.kind == "rows" else -1
+        clocks = {"rows": stream, "rows_per_key": n} if ranking.kind in (Kind.LIFE, Kind.STAY) else {}
+        clock = stream if apart else clocks.get(window.kind, -1)  # where each key has a clock, that of the stream stands still
         out.append(found.setdefault((int(problem.budget.pool[stream]), loses, clock), len(found)))
     return out
-
-
-def in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
-    """Arrays of zeros, each at the start of a cache line, in one block: large enough for large pages where the machine has them."""
-    begins, end = {}, 0
-    for name, dtype in ARRAYS.items():
-        begins[name] = end
-        end += -(-sizes[name] * np.dtype(dtype).itemsize // _LINE) * _LINE
-    block = np.zeros(end + _LINE, dtype=np.uint8)
-    start = -block.ctypes.data % _LINE
-    return {name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()}

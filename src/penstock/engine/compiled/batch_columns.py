@@ -19,3 +19,4 @@ class BatchColumns(NamedTuple):
     weight: Ints
     rates: Floats  # one column per stream
     band: Ints  # instead of rates, where prices never change
+    values: Ints  # what links compare, a line per row

@@ -21,6 +21,7 @@ from penstock.core.value import finish, fold, start
 from penstock.engine.chance_steps import COUNT_BOUNDS, COUNTS, GAP_ENDS, GAPS, LEAST, NOTHING, TIMERS
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.memory import find_ring, place_of
+from penstock.engine.compiled.order.tournament import crown_all, promote, reseat
 from penstock.engine.compiled.state import (
     Memory,
     chances,
@@ -39,7 +40,6 @@ from penstock.engine.compiled.state import (
     touch_wait,
     waits,
 )
-from penstock.engine.compiled.tournament import crown_all, promote, reseat
 
 _BOUND1, _BOUND2, _BOUND3, _BOUND4 = COUNT_BOUNDS
 _NEVER = GAPS - 1

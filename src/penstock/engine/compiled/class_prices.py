@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.trace import Floats
+from penstock.core.rounding import rounded
+from penstock.core.trace import Floats, Ints
 from penstock.engine.compiled.chances import set_clues
-from penstock.engine.compiled.ranking import CHANCES, GAIN_LOSS, SCORE, TOTALS, TUPLES, compare_worth, first, life_left, price_of, remaining
-from penstock.engine.compiled.state import Memory, groups, stale_queue
-from penstock.engine.compiled.tournament import promote
+from penstock.engine.compiled.order.ranking import (
+    CHANCES,
+    GAIN_LOSS,
+    SCORE,
+    TOTALS,
+    TUPLES,
+    compare_worth,
+    first,
+    life_left,
+    price_of,
+    remaining,
+)
+from penstock.engine.compiled.order.tournament import promote
+from penstock.engine.compiled.state import Memory, accesses, counts, groups, slots, stale_queue
 
 
 @inlined
@@ -56,6 +68,21 @@ def _tuples(memory: Memory, group: int) -> int:
 
 
 @kernel
+def _partners_counted(memory: Memory, group: int) -> float:
+    """The price of a class of one tuple, from what it has counted."""
+    slot = groups(memory)[group].head
+    if slot < 0 or groups(memory)[group].key < 0:
+        return 0.0
+    price = 1.0
+    for other in range(memory.streams):
+        stream = groups(memory)[group].stream
+        if other != stream and accesses(memory)[stream * memory.streams + other].index >= 0:
+            number = counts(memory)[slot * memory.streams + other]
+            price *= rounded(number) if memory.growing or memory.worthy else number
+    return price
+
+
+@kernel
 def count_matches(memory: Memory) -> None:
     """Bring the counted price of a class up to date where it has changed. A queue that ran over is no help: then all are looked at."""
     queued = memory.n_stale <= memory.stale_queue_size
@@ -66,7 +93,10 @@ def count_matches(memory: Memory) -> None:
         groups(memory)[group].stale = 0
         if groups(memory)[group].kin < 0:
             continue
-        matches = float(_tuples(memory, group) if memory.prices == TUPLES else partners(memory, group))
+        if memory.indexed:
+            matches = _partners_counted(memory, group)
+        else:
+            matches = float(_tuples(memory, group) if memory.prices == TUPLES else partners(memory, group))
         if groups(memory)[group].price != matches:
             groups(memory)[group].price = matches
             if groups(memory)[group].members > 0 and memory.kind != SCORE:
@@ -74,6 +104,13 @@ def count_matches(memory: Memory) -> None:
                 if memory.kind == GAIN_LOSS:
                     promote(memory, 1, group)
     memory.n_stale = 0
+
+
+@kernel
+def count_again(memory: Memory, chosen: Ints) -> None:
+    """The counts of these slots have changed: bring their prices up to date."""
+    for slot in chosen:
+        groups(memory)[slots(memory)[slot].group].price = _partners_counted(memory, slots(memory)[slot].group)
 
 
 @inlined

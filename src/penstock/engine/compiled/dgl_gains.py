@@ -1,39 +1,51 @@
-"""`dgl`, step 3: what finds a match gains, the rest loses. Scores above zero fall by a common offset, the others are at the floor."""
+"""`dgl`, step 3: what finds a match gains, the rest loses. Scores above zero fall by a common offset, the others are at the floor.
+
+A tuple above the floor keeps its score and what all have lost so far in one sum, in whole units (units.py), so that no score is rounded.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
+from penstock.core.rounding import mean_of_sum, raise_sum
 from penstock.engine.compiled.batch_columns import BatchColumns
-from penstock.engine.compiled.heaps import heap_insert, heap_remove, set_root, with_one_more
 from penstock.engine.compiled.memory import in_ring
-from penstock.engine.compiled.ranking import remaining
-from penstock.engine.compiled.state import Memory, fresh, groups, holders, lanes, ranks, slots
-from penstock.engine.compiled.tournament import promote
-from penstock.engine.compiled.tree import root_at
+from penstock.engine.compiled.order.heaps import heap_insert, heap_remove, set_root, with_one_more
+from penstock.engine.compiled.order.ranking import FROM_IMPORTANCE, lost_in, remaining, sum_of
+from penstock.engine.compiled.order.tournament import promote, rebuild
+from penstock.engine.compiled.order.tree import root_at
+from penstock.engine.compiled.state import Memory, fresh, groups, holders, lanes, ranks, slots, sums
+from penstock.engine.units import Whole, add, below, number_of, take, whole, within
+
+_FAR = 1 << 61  # the highest part of what all have lost: a score and a loss more have room above it
 
 
 @kernel
 def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, first_row: int) -> None:
     """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
-    streams = memory.streams
-    seen = memory.n_input
+    streams, found = memory.streams, False
     for at in range(begin, end):
-        memory.importance_seen += batch.importance[at]
+        high, low = raise_sum(memory.importance_seen, memory.importance_rest, batch.importance[at])
+        memory.importance_seen = high
+        memory.importance_rest = low
+    beta = memory.beta
+    if np.isnan(beta):
+        beta = mean_of_sum(memory.importance_seen, memory.importance_rest, float(memory.n_input))
     for stream in range(streams):
-        beta = memory.beta
-        if np.isnan(beta):
-            beta = memory.importance_seen / seen / lanes(memory)[stream].length
-        old_offset = lanes(memory)[stream].offset
-        lanes(memory)[stream].offset += beta
+        if lanes(memory)[stream].lost_high >= _FAR:
+            _start_again(memory)
+    for stream in range(streams):  # all streams lose before anybody gains: they may be in one tournament
+        _set_lost(memory, stream, add(lost_in(memory, stream), whole(beta * lanes(memory)[stream].loss)))
+    for stream in range(streams):
         for at in range(begin, end):
             arrival = slots(memory)[fresh(memory)[at - begin]].group
             if batch.stream[at] != stream:
                 group = in_ring(memory, arrival, stream)
                 if group >= 0:
-                    gain(memory, group, first_row, old_offset)
-    for at in range(begin, end):
+                    found = True
+                    gain(memory, group, first_row, beta)
+    for at in range(begin, end if found else begin):
         arrival = slots(memory)[fresh(memory)[at - begin]].group
         group = arrival
         while True:
@@ -47,22 +59,24 @@ def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, fir
 
 
 @kernel
-def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
-    """Raise the older tuples of a class, which have just found matching arrivals."""
+def gain(memory: Memory, group: int, first_row: int, beta: float) -> None:
+    """Raise the older tuples of a class, which have just found matching arrivals, and give back what all have lost in this instant."""
     if groups(memory)[group].gained:
         return
     groups(memory)[group].gained = 1
     above = -1
     floor = -1
     stream = int(groups(memory)[group].stream)
-    offset = lanes(memory)[stream].offset
-    alpha = lanes(memory)[stream].length if np.isnan(memory.alpha) else memory.alpha
+    lost = lost_in(memory, stream)
+    loss = whole(beta * lanes(memory)[stream].loss)
+    factor = lanes(memory)[stream].gain
+    price = groups(memory)[group].price
     slot = groups(memory)[group].head
     while slot >= 0:
         if slots(memory)[slot].row < first_row:
-            score = 0.0 if slots(memory)[slot].ground else ranks(memory)[slot].score - old_offset
-            score += ranks(memory)[slot].importance * groups(memory)[group].price * remaining(memory, slot) / alpha
-            place_by_score(memory, slot, score, offset)
+            gained = whole(ranks(memory)[slot].importance * (price * remaining(memory, slot) * factor))
+            before = lost if slots(memory)[slot].ground else add(sum_of(memory, slot), loss)
+            _place(memory, slot, add(before, gained), lost)
             if slots(memory)[slot].ground:
                 floor = with_one_more(memory, floor, slot)
             else:
@@ -76,23 +90,65 @@ def gain(memory: Memory, group: int, first_row: int, old_offset: float) -> None:
 
 
 @inlined
-def place_by_score(memory: Memory, slot: int, score: float, offset: float) -> None:
-    """Note a `dgl` score: at the floor, or above it relative to the common offset."""
-    slots(memory)[slot].ground = 0 if score > 0 else 1
-    ranks(memory)[slot].score = score + offset if score > 0 else 0.0
+def begin_to_lose(memory: Memory, slot: int) -> None:
+    """Give an arrival its first score."""
+    factor = memory.unit_score
+    if memory.first_score != FROM_IMPORTANCE:
+        factor *= groups(memory)[slots(memory)[slot].group].price
+    lost = lost_in(memory, slots(memory)[slot].stream)
+    _place(memory, slot, add(lost, whole(ranks(memory)[slot].importance * factor)), lost)
+
+
+@inlined
+def _place(memory: Memory, slot: int, total: Whole, lost: Whole) -> None:
+    """Note the sum of a score and of what all have lost: above the floor, or at it."""
+    total = within(total, lost)
+    above = below(lost, total)
+    slots(memory)[slot].ground = 0 if above else 1
+    _set_sum(memory, slot, total if above else (0, 0, 0))
+
+
+@inlined
+def _set_sum(memory: Memory, slot: int, total: Whole) -> None:
+    sums(memory)[slot].high = total[0]
+    sums(memory)[slot].mid = total[1]
+    sums(memory)[slot].low = total[2]
+    ranks(memory)[slot].score = number_of(total)
+
+
+@inlined
+def _set_lost(memory: Memory, stream: int, lost: Whole) -> None:
+    lanes(memory)[stream].lost_high = lost[0]
+    lanes(memory)[stream].lost_mid = lost[1]
+    lanes(memory)[stream].lost_low = lost[2]
 
 
 @kernel
 def sink(memory: Memory, stream: int) -> None:
     """Move the tuples of a tournament, that of `stream`, whose score has fallen to zero to the floor."""
     root = root_at(memory, 0, lanes(memory)[stream].tree)
+    lost = lost_in(memory, stream)
     while holders(memory)[root] >= 0:
         group = holders(memory)[root]
         slot = groups(memory)[group].top
-        if ranks(memory)[slot].score > lanes(memory)[stream].offset:
+        if below(lost, sum_of(memory, slot)):
             return
         heap_remove(memory, 0, group, slot)
         promote(memory, 0, group)
-        place_by_score(memory, slot, 0.0, 0.0)
+        _place(memory, slot, lost, lost)
         heap_insert(memory, 1, group, slot)
         promote(memory, 1, group)
+
+
+@kernel
+def _start_again(memory: Memory) -> None:
+    """Take what all have lost out of all sums, before there is no more room: no score changes, nor their order."""
+    for stream in range(memory.streams):
+        lost = lost_in(memory, stream)
+        slot = lanes(memory)[stream].oldest
+        while slot >= 0:
+            if not slots(memory)[slot].ground:
+                _set_sum(memory, slot, take(sum_of(memory, slot), lost))
+            slot = slots(memory)[slot].newer
+        _set_lost(memory, stream, (0, 0, 0))
+    rebuild(memory)

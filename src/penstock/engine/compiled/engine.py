@@ -14,18 +14,25 @@ from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.compiled import kernel, say_if_cold
 from penstock.core.errors import PenstockError
+from penstock.core.predicate import check_one_column
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
-from penstock.core.trace import Floats, Ints
+from penstock.core.trace import Bools, Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
-from penstock.engine.compiled.allocate import allocate, in_one_block, pattern_bands
+from penstock.engine.compiled import worth
+from penstock.engine.compiled.allocate import allocate, pattern_bands
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.chances import enqueue_all
+from penstock.engine.compiled.class_prices import count_again
+from penstock.engine.compiled.key_clocks import PER_KEY
+from penstock.engine.compiled.linked.partners import count_all
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import live_slots
+from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.play import dismiss, expire, play, trim
-from penstock.engine.compiled.portable import as_columns, from_columns, is_sound, merged
-from penstock.engine.compiled.state import RECORD, attach
-from penstock.engine.compiled.tournament import rebuild
+from penstock.engine.compiled.portable import as_columns, from_columns, is_sound, merged, slots_in_order
+from penstock.engine.compiled.search import SCRATCH
+from penstock.engine.compiled.state import RECORD, attach, in_one_block
 from penstock.engine.contract import (
     PIECE,
     TUPLE,
@@ -38,12 +45,16 @@ from penstock.engine.contract import (
     Renumber,
     Statistics,
     Totals,
+    Worths,
 )  # fmt: skip
-from penstock.engine.ranking_codes import Prices
+from penstock.engine.finding import needs_index
+from penstock.engine.number_bits import as_bits, from_bits
+from penstock.engine.ranking_codes import Kind, Prices
 
 _FEW = 1024  # bands
 _SMALL = 1 << 16  # slots or classes
 _LOG = 1 << 20  # rows for which logs have room from the start
+_PIECES = 1 << 22  # outputs that are made before they are handed on, at most
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -51,21 +62,34 @@ class CompiledEngine:
     """Plays batches with compiled code; see `penstock.engine.contract`."""
 
     def __init__(self, problem: Problem, ranking: Ranking, statistics: Statistics, keep: Keep) -> None:
-        say_if_cold("play.play")
+        cold = say_if_cold("play.play")
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
         self.bands = self._find_bands()
+        self.width = 1
         self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64)
         self.origin: int | None = None
         seeds = np.random.SeedSequence(problem.seed).generate_state(2)
         self.memory.random1 = 1 + int(seeds[0]) % 2147483561
         self.memory.random2 = 1 + int(seeds[1]) % 2147483397
+        if cold:
+            self._compile_the_rest()
+
+    def _compile_the_rest(self) -> None:
+        """Compile what a restart or a smaller memory will need too, so that nobody waits twice."""
+        _, memory = allocate(self.problem, self.ranking, None, slots=1, groups=1)
+        none = np.empty(0, np.int64)
+        trim(memory, self.problem.budget.caps[0], np.empty((1, 2), np.int64))
+        dismiss(memory, none)
+        enqueue_all(memory, none, none)
 
     def _find_bands(self) -> Bands | None:
         """The bands: those of `ep`, or where prices never change and there are few of them."""
         if self.ranking.prices == Prices.PATTERNS:
             return pattern_bands(self.problem.n_streams)
-        if self.ranking.prices != Prices.RATES:
+        if self.ranking.prices != Prices.RATES or needs_index(self.problem, self.ranking):
             return None
+        if self.ranking.kind == Kind.LIFE and self.problem.counts_keys:
+            return None  # tuples with one price have clocks of their own
         found = self.statistics.bands()
         return found if found is not None and len(found.price) <= max(_FEW, self.problem.budget.most // 4) else None
 
@@ -124,14 +148,23 @@ class CompiledEngine:
         """What all arrays take."""
         return sum(array.nbytes for array in self.arrays.values())
 
+    @property
+    def n_examined(self) -> int:
+        """The candidates that indexes have offered (joins by links)."""
+        return int(self.memory.examined)
+
     def keys(self) -> Ints:
         """The keys of the tuples in memory, each at least once."""
+        if self.memory.indexed:
+            return as_columns(self.memory, self.arrays)["key"]
         groups = self.arrays["groups"]
         return groups["key"][groups["members"] > 0]
 
     def values(self) -> Floats:
-        """None: keys are compared."""
-        return np.empty((0, 0))
+        """What links compare, a row per tuple; nothing where keys are compared."""
+        if not self.memory.indexed or self.problem.predicate.is_equality:
+            return np.empty((0, 0))
+        return from_bits(as_columns(self.memory, self.arrays)["values"], whole=bool(self.memory.whole))
 
     def check_keepable(self) -> None:
         """Whatever is compiled can be kept."""
@@ -153,14 +186,15 @@ class CompiledEngine:
         columns = self._columns(batch)
         n, budget = self.problem.n_streams, self.problem.budget
         logs, times, caps = self._open_logs(len(batch), most), _plain(budget.times), _plain(budget.caps)
-        scratch = np.empty((n + 2, 0), dtype=np.int64)
+        scratch = np.empty((n + SCRATCH, 0), dtype=np.int64)
         position, stop, size = 0, 0, len(batch)
         while position < size:
             if logs.pause[ARRIVAL_AT] < 0:
                 if position >= stop:
                     columns, stop = self._price(batch, columns, position)
-                width = len(self.arrays["slots"]) + size if n > 2 or self.memory.inplace else max(n, 1)
-                scratch = np.empty((n + 2, width), dtype=np.int64)
+                many = n > 2 or self.memory.inplace or self.memory.indexed
+                width = len(self.arrays["slots"]) + size + n if many else n
+                scratch = np.empty((n + SCRATCH, width), dtype=np.int64)
             target = min(stop, position + _CHUNK) if progress else stop
             reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
             if logs.pause[ARRIVAL_AT] >= 0:
@@ -197,6 +231,14 @@ class CompiledEngine:
         """The rows in memory."""
         return np.sort(self.arrays["slots"]["row"][live_slots(self.memory)])
 
+    def worths(self) -> Worths | None:
+        """What tuples are worth now; None where nobody can compare them between engines."""
+        return worth.worths(self, live_slots(self.memory))
+
+    def worth_unit(self) -> str:
+        """In what tuples are weighed, as text."""
+        return worth.unit_of(self)
+
     def tuples(self) -> dict[str, Any]:
         """The tuples in memory as columns."""
         state = as_columns(self.memory, self.arrays)
@@ -206,10 +248,12 @@ class CompiledEngine:
         """Begin with the tuples of another engine; what happened before counts nowhere."""
         tuples, seen, totals = other.tuples(), other.seen, other.totals
         stream, expiry = tuples["stream"], tuples["expiry"]
-        ordered = _rises(expiry, stream, np.full(len(seen), -NEVER))
+        ordered = _rises(np.where(self._by_key(stream), NEVER, expiry), stream, np.full(len(seen), -NEVER))
         state = as_columns(self.memory, self.arrays)
         none = np.zeros(len(stream))
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
+        if "sums" in state:
+            state["sums"] = np.zeros((len(stream), 3), np.int64)
         if "band" in state:
             state["band"] = stream.astype(np.int64) * int(self.memory.patterns)  # nothing is known of their partners
         if "clue" in state:  # nothing is known of their keys
@@ -220,19 +264,27 @@ class CompiledEngine:
                 "event": np.full(len(stream), float(came)),
                 "step": np.zeros(len(stream), np.int32),
             }
+        if self.memory.indexed and len(stream):
+            values = tuples["key"][:, None] if self.problem.predicate.is_equality else other.values()
+            self.width = values.shape[1]
+            state |= {"values": as_bits(values), "count.whole": np.array(values.dtype.kind == "i")}
+            if "counts" in state:
+                state["counts"] = np.zeros((len(stream), len(seen)))
         state["lane.seen"] = seen
         state["lane.ceiling"] = np.array([expiry[stream == number].max(initial=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
         size = max(64, len(stream))
         self.arrays, self.memory = from_columns(
-            self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered
+            self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered, width=self.width
         )
+        if self.memory.paired and not self.memory.growing:
+            count_all(self.memory, slots_in_order(self.memory, self.arrays))
         self.arrays["lanes"]["arrivals"] = other.arrivals
 
     def merge(self, others: Sequence[Engine], chosen: Chosen, renumber: Renumber, *, next_row: int, counts: bool, statistics: bool) -> None:
         """Begin with the chosen tuples of other engines."""
         engines = [other for other in others if isinstance(other, CompiledEngine)]
-        if len(engines) < len(others):
+        if len(engines) < len(others) or self.memory.indexed:
             raise PenstockError("engines must be compiled to be merged; use a new checkpoint")
         shifts = self.statistics.merge([one.statistics.snapshot() for one in engines], renumber) if statistics else None
         parts = [as_columns(one.memory, one.arrays) for one in engines]
@@ -268,7 +320,8 @@ class CompiledEngine:
             raise PenstockError(f"state must be a snapshot of this engine, got {len(state)} bytes with numbers that cannot be in one")
         live = max(64, len(part["time"]))
         sizes = {"slots": live, "groups": live + len(part.get("gone.key", ())), "straggling": bool(part["straggling"])}
-        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, part, **sizes)
+        self.width = part["values"].shape[1] if "values" in part else 1
+        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, part, **sizes, width=self.width)
 
     def freeze(self) -> dict[str, Any]:
         """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
@@ -292,7 +345,7 @@ class CompiledEngine:
         kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, n + 1)}
         kept["done"] = (keep.done, 2)
         logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
-        outputs = np.empty((most, n + 1 if keep.outputs else 0), dtype=np.int64)
+        outputs = np.empty((min(most, _PIECES), n + 1 if keep.outputs else 0), dtype=np.int64)
         return Logs(outputs, **logs, lengths=np.zeros(6, np.int64), needed=np.zeros(6, np.int64), pause=np.array([-1, 0, 0]))
 
     def _columns(self, batch: Batch) -> BatchColumns:
@@ -305,33 +358,68 @@ class CompiledEngine:
             problem.windows, batch.stream, batch.time, batch.lifetime, self.arrays["lanes"]["arrivals"],
             instantly=problem.switch("varying-window") == "instant",
         )  # fmt: skip
-        if not self.memory.straggling and not _rises(expiry, batch.stream, self.arrays["lanes"]["ceiling"]):
+        rising = expiry
+        if problem.counts_keys:
+            by_key = self._by_key(batch.stream)
+            expiry = np.where(by_key & (batch.key < 0), DEAD, expiry)  # without a key there is no window
+            rising = np.where(by_key, NEVER, expiry)
+        if not self.memory.straggling and not _rises(rising, batch.stream, self.arrays["lanes"]["ceiling"]):
             self._make_room(0, straggling=True)
         row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
         nobody = (batch.key < 0) | (expiry == DEAD)
+        key = np.where(nobody, -1 - row, row if self.memory.indexed else batch.key) if nobody.any() or self.memory.indexed else batch.key
         one = np.ones(1)
         column = ranking.column
         found = BatchColumns(
             stream=np.asarray(batch.stream, dtype=np.int64),
             time=np.asarray(batch.time, dtype=np.int64),
-            key=np.where(nobody, -1 - row, batch.key) if nobody.any() else batch.key,
+            key=key,
             expiry=expiry,
             importance=np.ones(len(batch)) if batch.importance is None else batch.importance,
             score=one if column is None else column(batch, self.origin or 0),
             weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
             rates=np.empty((1, problem.n_streams)),
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
+            values=self._compared(batch, nobody) if self.memory.indexed else np.empty((1, 1), np.int64),
         )
         return BatchColumns(*map(_plain, found))
+
+    def _compared(self, batch: Batch, nobody: Bools) -> Ints:
+        """What links compare, as it is kept: whole numbers, or the bits of floating point if any batch had some."""
+        seen = np.where(nobody, -1, batch.key)[:, None] if batch.values is None else batch.values
+        if self.problem.graph is None and self.problem.predicate.name not in ("=", "eps"):
+            check_one_column(self.problem.predicate, seen.shape[1])
+        if seen.shape[1] != self.width and self.problem.graph is None:
+            self.width = seen.shape[1]
+            self._move()
+        whole = seen.dtype.kind == "i"
+        if not len(seen):
+            return np.empty((0, self.width), np.int64)
+        if self.memory.live == 0:
+            self.memory.whole = whole
+        elif self.memory.whole and not whole:
+            state = as_columns(self.memory, self.arrays)
+            state["values"], state["count.whole"] = as_bits(state["values"].astype(np.float64)), np.array(0)
+            self._move(state)
+        return as_bits(seen if self.memory.whole else seen.astype(np.float64))
+
+    def _by_key(self, stream: Ints) -> Bools:
+        """Which rows are in windows of the last rows of each key: their expiries are no times."""
+        found: Bools = self.arrays["lanes"]["in_rows"][stream] == PER_KEY
+        return found
 
     def _price(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
         if self.ranking.prices not in (Prices.RATES, Prices.TOTALS, Prices.CHANCES) or self.memory.banded:
             return columns, len(batch)
+        if self.memory.indexed and not self.memory.growing:
+            return columns, len(batch)
         steps = self.statistics.age(batch, begin)
         if steps:
             groups, tolls = self.arrays["groups"], self.arrays["tolls"]
-            if self.ranking.prices == Prices.TOTALS:
+            if self.memory.indexed:
+                self._weigh_again()
+            elif self.ranking.prices == Prices.TOTALS:
                 groups["price"] = self.statistics.totals(groups["key"])
             else:
                 groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
@@ -339,6 +427,8 @@ class CompiledEngine:
             rebuild(self.memory)
         if self.ranking.prices == Prices.CHANCES:
             batch = replace(batch, key=columns.key)  # rows that are in no window are of no key
+        if self.memory.indexed:
+            batch = replace(batch, key=np.where(columns.key < 0, -1, batch.key))
         rates, stop = self.statistics.rates(batch, begin)
         chances = self.statistics.take_chances()
         if chances is not None:
@@ -351,6 +441,24 @@ class CompiledEngine:
             columns = columns._replace(rates=np.empty((len(batch), rates.shape[1])))
         columns.rates[begin:stop] = rates
         return columns, stop
+
+    def _weigh_again(self) -> None:
+        """Statistics have forgotten what is old: take the rates of all tuples from what they still know."""
+        place, tuples = slots_in_order(self.memory, self.arrays), as_columns(self.memory, self.arrays)
+        counts = self.arrays["counts"].reshape(-1, self.problem.n_streams)
+        counts[place], self.arrays["lanes"]["mass"] = self.statistics.weigh(
+            tuples["stream"], tuples["key"], tuples["values"], tuples.get("importance")
+        )
+        count_again(self.memory, place)
+
+    def _move(self, state: dict[str, Any] | None = None) -> None:
+        """Into arrays that are as large, for tuples that may be described otherwise."""
+        state = as_columns(self.memory, self.arrays) if state is None else state
+        sizes = {name: len(self.arrays[name]) for name in ("slots", "groups", "fresh")}
+        straggling = bool(self.memory.straggling)
+        self.arrays, self.memory = from_columns(
+            self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width
+        )
 
     def _make_room(self, arrivals: int, *, straggling: bool) -> None:
         """Move into larger arrays: by half or a quarter, but not beyond what the budget can ever need."""
@@ -370,7 +478,9 @@ class CompiledEngine:
             state = as_columns(memory, arrays)
             self.arrays, self.memory = {}, None  # the old arrays need not be there beside the new ones
             del memory, arrays
-            self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling)
+            self.arrays, self.memory = from_columns(
+                self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width
+            )
 
 
 def _grown(size: int) -> int:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from penstock.core.compiled import inlined, kernel, routine
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
+from penstock.engine.compiled.key_clocks import PER_KEY, reset_clock
 from penstock.engine.compiled.state import Memory, groups, lanes, places, slots, stragglers, table
 
 
@@ -84,6 +85,7 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
     groups(memory)[group].head = -1
     groups(memory)[group].heaped = 0
     groups(memory)[group].bits = bit_of(memory, stream)
+    reset_clock(memory, group)
     if ring >= 0:
         groups(memory)[ring].bits |= bit_of(memory, stream)
         groups(memory)[group].kin = groups(memory)[ring].kin
@@ -155,7 +157,8 @@ def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
     slots(memory)[slot].group = group
 
     left = groups(memory)[group].tail
-    while left >= 0 and slots(memory)[left].time > time:
+    by_key = lanes(memory)[stream].in_rows == PER_KEY
+    while left >= 0 and (slots(memory)[left].time > time or (by_key and slots(memory)[left].expiry > expiry)):
         left = slots(memory)[left].before
         memory.steps += 1
     if left < 0:
@@ -183,7 +186,7 @@ def link(memory: Memory, group: int, time: int, row: int, expiry: int) -> int:
         lanes(memory)[stream].ceiling = expiry
     else:
         slots(memory)[last].newer = slot
-        if expiry < lanes(memory)[stream].ceiling:
+        if expiry < lanes(memory)[stream].ceiling and not by_key:
             _push_straggler(memory, slot)
         else:
             lanes(memory)[stream].ceiling = expiry
@@ -234,7 +237,7 @@ def next_expired(memory: Memory, horizon: int) -> int:
     for stream in range(memory.streams):
         slot = lanes(memory)[stream].oldest
         if slot >= 0:
-            bound = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else horizon
+            bound = lanes(memory)[stream].clock if lanes(memory)[stream].in_rows else horizon
             if slots(memory)[slot].expiry <= bound and (found < 0 or _passes_first(memory, slot, found)):
                 found = int(slot)
     return found

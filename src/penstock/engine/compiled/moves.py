@@ -6,9 +6,10 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.chances import rest
 from penstock.engine.compiled.class_prices import spoil, spoil_partners
-from penstock.engine.compiled.heaps import heap_insert, join_class, leave_class, order_class
+from penstock.engine.compiled.linked.partners import part_from_all
 from penstock.engine.compiled.memory import release_class, unlink
-from penstock.engine.compiled.ranking import (
+from penstock.engine.compiled.order.heaps import heap_insert, join_class, leave_class, order_class
+from penstock.engine.compiled.order.ranking import (
     ARRIVAL,
     CHANCES,
     DRAW,
@@ -22,6 +23,7 @@ from penstock.engine.compiled.ranking import (
     group_of,
     is_counted,
 )
+from penstock.engine.compiled.order.tournament import lowest, promote
 from penstock.engine.compiled.state import (
     Memory,
     bands,
@@ -39,7 +41,6 @@ from penstock.engine.compiled.state import (
     waiting,
     weights,
 )
-from penstock.engine.compiled.tournament import lowest, promote
 
 
 @inlined
@@ -138,10 +139,18 @@ def leave(memory: Memory, slot: int) -> None:
         leave_class(memory, level, group, slot)
     elif memory.banded:
         leave_ladder(memory, slot)
+    part_if_linked(memory, slot)
     unlink(memory, slot)
     if changed:
         promote(memory, level, competes)
     forget(memory, group)
+
+
+@inlined
+def part_if_linked(memory: Memory, slot: int) -> None:
+    """Before a tuple is unlinked: take it out of the indexes, where there are any."""
+    if memory.indexed:
+        part_from_all(memory, slot)
 
 
 @inlined

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.engine.compiled.moves import climb_ladder, leave_ladder
-from penstock.engine.compiled.ranking import first, group_of
+from penstock.engine.compiled.order.ranking import first, group_of
+from penstock.engine.compiled.order.tournament import promote
 from penstock.engine.compiled.state import Memory, arrived, bands, groups, ladder, marks, slots
-from penstock.engine.compiled.tournament import promote
 
 FEW_STREAMS = 5
 """The tables of up to so many streams are so small that to look at all bands is faster than a tournament."""

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from penstock.core.compiled import kernel
 from penstock.core.trace import Ints
-from penstock.core.window import NEVER
+from penstock.core.window import DEAD, NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
-from penstock.engine.compiled.dgl_gains import gain_and_lose, place_by_score
-from penstock.engine.compiled.heaps import make_heap
-from penstock.engine.compiled.kinetic import refresh
+from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
+from penstock.engine.compiled.key_clocks import PER_KEY, count_in, counts_keys, leaves_at
+from penstock.engine.compiled.linked.partners import weigh_streams
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
 from penstock.engine.compiled.memory import (
     bit_of,
@@ -35,10 +35,10 @@ from penstock.engine.compiled.memory import (
     next_expired,
     unlink,
 )
-from penstock.engine.compiled.moves import enter, forget, leave, victim
-from penstock.engine.compiled.patterns import give_pattern, note_arrival
-from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
-from penstock.engine.compiled.ranking import (
+from penstock.engine.compiled.moves import enter, forget, leave, part_if_linked, victim
+from penstock.engine.compiled.order.heaps import make_heap
+from penstock.engine.compiled.order.kinetic import refresh
+from penstock.engine.compiled.order.ranking import (
     ARRIVAL,
     CHANCES,
     FROM_COLUMN,
@@ -55,7 +55,13 @@ from penstock.engine.compiled.ranking import (
     has_rates,
     is_counted,
     is_kinetic,
+    price_of,
 )
+from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
+from penstock.engine.compiled.patterns import give_pattern, note_arrival
+from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
+from penstock.engine.compiled.pushed_out import push_out
+from penstock.engine.compiled.search import join_by_links, join_inplace_by_links
 from penstock.engine.compiled.slot_price import observe, use_toll
 from penstock.engine.compiled.state import (
     Memory,
@@ -73,7 +79,6 @@ from penstock.engine.compiled.state import (
     slots,
     weights,
 )
-from penstock.engine.compiled.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
 from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
 
 
@@ -102,17 +107,26 @@ def play(
                 break
             _expire(memory, budget_times, budget_caps, batch, position, end, logs)
         prompt = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
-        prompt = prompt and not memory.limited  # who parts may make room for anybody
+        prompt = prompt and not memory.limited and not memory.indexed  # who parts may make room for anybody
         door = prompt and end - position <= PATIENCE and keys_differ(batch.key, position, end)
         if not paused or not inplace:
-            if _join(memory, budget_caps, batch, position, end, door, logs, scratch):
+            if memory.indexed:
+                full = join_by_links(memory, batch, position, end, logs, scratch)
+            else:
+                full = _join(memory, budget_caps, batch, position, end, door, logs, scratch)
+            if full:
                 return position
             _score(memory, batch, position, end, logs)
             if memory.limited and not inplace:
                 _part(memory, logs)
             _shed(memory, budget_caps, batch, position, end, door, logs)
-        if inplace and _join_inplace(memory, batch, position, end, logs, scratch):
-            return position
+        if inplace:
+            if memory.indexed:
+                full = join_inplace_by_links(memory, batch, position, end, logs, scratch)
+            else:
+                full = _join_inplace(memory, batch, position, end, logs, scratch)
+            if full:
+                return position
         if memory.limited and inplace:
             _part(memory, logs)
         _note(memory, time, logs)
@@ -150,6 +164,8 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         lanes(memory)[stream].arrivals += 1
         lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[begin])
     logs.lengths[2] = expire(memory, memory.instant - 1, logs.expired, logs.lengths[2], logs.expired.shape[1] > 0)
+    if counts_keys(memory):
+        push_out(memory, batch, begin, end, logs)
     keep_time(memory)
     if memory.prices == CHANCES:
         wake(memory)
@@ -179,11 +195,13 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
     keep_outputs = outputs.shape[1] > 0
     streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
-    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
+    picks, picked, chosen, members = scratch[:streams], scratch[streams], scratch[streams + 1], scratch[streams + 2]
     base_row, time, now, horizon, step = memory.next_row, batch.time[begin], memory.now, horizon_of(memory), memory.budget_step
     in_order = time == now and horizon == now
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         stream = batch.stream[at]
+        in_rows = lanes(memory)[stream].in_rows
+        by_key = in_rows == PER_KEY
         ring = find_ring(memory, batch.key[at])
         bits = holders_of(memory, ring) | bit_of(memory, stream)
         joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
@@ -199,7 +217,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             if memory.prices == PATTERNS:
                 note_arrival(memory, at - begin, stream, bits)
             which = lanes(memory)[stream].pool
-            if door and pools(memory)[which] >= budget_caps[step, which] and not lanes(memory)[stream].in_rows:
+            if door and pools(memory)[which] >= budget_caps[step, which] and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
                 if memory.banded or in_ring(memory, ring, stream) < 0:
                     low = lowest(memory, 0, which)
                     offers(memory)[at - begin] = price_at(memory, batch, at)
@@ -219,7 +237,7 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
                     gather(memory, ring, stream, base_row + at, picks, picked)
                 lengths[0] = walk_combinations(
                     memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
-                    outputs, lengths[0], keep_outputs, pause,
+                    members, outputs, lengths[0], keep_outputs, pause,
                 )  # fmt: skip
                 if pause[HALFWAY] == 1:
                     pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
@@ -228,10 +246,12 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
             own = memory.made - made
             if memory.prices == OUTPUTS and own > 0:
                 raise_yield(memory, ring, own)
-        if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
+        if not in_rows and batch.expiry[at] <= horizon:
             memory.n_late += 1
         if away:
             fresh(memory)[at - begin] = -1
+            if by_key and in_ring(memory, ring, stream) >= 0:
+                count_in(memory, in_ring(memory, ring, stream), batch.expiry[at])
             continue
         group = claim_class(memory, ring, stream, batch.key[at])
         if time < now and kind >= SCORE:
@@ -239,7 +259,8 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
         if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
             groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
             groups(memory)[ring if ring >= 0 else group].bits |= bit_of(memory, stream)  # the class may have outlived its tuples
-        slot = link(memory, group, time, base_row + at, batch.expiry[at])
+        expiry = count_in(memory, group, batch.expiry[at]) if by_key else batch.expiry[at]
+        slot = link(memory, group, time, base_row + at, expiry)
         fresh(memory)[at - begin] = slot
         if memory.limited:
             met(memory)[slot] = 0
@@ -261,8 +282,10 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
     kind, patient = memory.kind, end - begin <= PATIENCE
     memory.patient = patient and not memory.banded and not memory.newcomer_safe
-    if is_counted(memory) and memory.mn_of_memory == 0:
+    if memory.paired or (is_counted(memory) and memory.mn_of_memory == 0):
         count_matches(memory)
+    if memory.massed:
+        weigh_streams(memory)
     if kind == GAIN_LOSS:
         memory.patient = 0
         gain_and_lose(memory, batch, begin, end, memory.first_row)
@@ -270,8 +293,9 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     for at in range(begin, end):
         slot = fresh(memory)[at - begin]
         stream = batch.stream[at]
-        if slot >= 0 and lanes(memory)[stream].in_rows and slots(memory)[slot].expiry <= lanes(memory)[stream].arrivals:
+        if slot >= 0 and lanes(memory)[stream].in_rows and leaves_at(memory, slot) <= lanes(memory)[stream].clock:
             group = slots(memory)[slot].group
+            part_if_linked(memory, slot)
             unlink(memory, slot)
             if PRICE <= kind < SCORE and not memory.banded:
                 promote(memory, 0, group)
@@ -285,7 +309,9 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     for at in range(begin, end):
         slot = fresh(memory)[at - begin]
         if slot < 0:
-            asks = memory.half_life > 0 or (memory.prices == CHANCES and memory.streams > 2)  # of two streams `foresee` has done it
+            asks = (memory.half_life > 0 and not memory.indexed) or (
+                memory.prices == CHANCES and memory.streams > 2
+            )  # of two streams `foresee` has done it
             ring = find_ring(memory, batch.key[at]) if asks else -1
             if ring >= 0:
                 set_rates(memory, ring, batch.rates[at])
@@ -295,6 +321,9 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
         if memory.banded:
             if memory.prices == RATES:
                 ladder(memory)[slot].band = batch.band[at]
+        elif memory.indexed:
+            if memory.prices == RATES and not memory.growing:
+                groups(memory)[group].price = batch.score[at]
         elif has_rates(memory):
             set_rates(memory, group, batch.rates[at])
         if kind == ARRIVAL:
@@ -306,11 +335,10 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             elif memory.first_score == FROM_EXPECTED:
                 score = expected_value(memory, batch, at)
             elif memory.first_score != FROM_IMPORTANCE:
-                score *= groups(memory)[group].price
+                score *= price_of(memory, group) * (lanes(memory)[stream].factor if memory.massed else 1.0)
+            ranks(memory)[slot].score = score
             if kind == GAIN_LOSS:
-                place_by_score(memory, slot, score, lanes(memory)[stream].offset)
-            else:
-                ranks(memory)[slot].score = score
+                begin_to_lose(memory, slot)
         if memory.weighted:
             weights(memory)[slot] = batch.weight[at]
         pools(memory)[lanes(memory)[stream].pool] += batch.weight[at] if memory.weighted else 1
@@ -399,6 +427,7 @@ def _leave_unseen(memory: Memory, slot: int) -> None:
     """Remove an arrival that does not compete yet."""
     group = slots(memory)[slot].group
     pools(memory)[lanes(memory)[slots(memory)[slot].stream].pool] -= weights(memory)[slot] if memory.weighted else 1
+    part_if_linked(memory, slot)
     unlink(memory, slot)
     if PRICE <= memory.kind < SCORE and not memory.banded:
         promote(memory, 0, group)
@@ -409,7 +438,7 @@ def _leave_unseen(memory: Memory, slot: int) -> None:
 def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
     """The join of the inplace model: with what remains of memory, and with all arrivals of the instant; whether the log is full."""
     streams, pause, base_row = memory.streams, logs.pause, memory.next_row
-    picks, picked, chosen = scratch[:streams], scratch[streams], scratch[streams + 1]
+    picks, picked, chosen, members = scratch[:streams], scratch[streams], scratch[streams + 1], scratch[streams + 2]
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         stream = batch.stream[at]
         made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
@@ -423,7 +452,7 @@ def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, log
                     picked[other] += 1
         logs.lengths[0] = walk_combinations(
             memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
-            picks, picked, chosen, logs.outputs, logs.lengths[0], logs.outputs.shape[1] > 0, pause,
+            picks, picked, chosen, members, logs.outputs, logs.lengths[0], logs.outputs.shape[1] > 0, pause,
         )  # fmt: skip
         if pause[HALFWAY] == 1:
             pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
@@ -463,7 +492,8 @@ def _note(memory: Memory, time: int, logs: Logs) -> None:
 def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
     """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
     for stream in range(memory.streams):
-        lanes(memory)[stream].clock = lanes(memory)[stream].arrivals if lanes(memory)[stream].in_rows else memory.now
+        in_rows = lanes(memory)[stream].in_rows
+        lanes(memory)[stream].clock = 0 if in_rows == PER_KEY else lanes(memory)[stream].arrivals if in_rows else memory.now
     horizon = horizon_of(memory)
     slot = next_expired(memory, horizon)
     while slot >= 0:
@@ -483,7 +513,7 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     logged = 0
     keep_time(memory)
     hold(memory)
-    if memory.prices == TUPLES:
+    if memory.prices == TUPLES or memory.paired:
         count_matches(memory)
     for which in range(len(caps)):
         if memory.kind == STAY and pools(memory)[which] > caps[which]:

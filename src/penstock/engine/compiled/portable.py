@@ -12,33 +12,53 @@ from penstock.core.trace import Bools, Ints
 from penstock.engine.chance_steps import TIMERS
 from penstock.engine.compiled.allocate import allocate
 from penstock.engine.compiled.chances import enqueue_all
+from penstock.engine.compiled.key_clocks import expiries_of
+from penstock.engine.compiled.linked.links import enlist_all
 from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
 from penstock.engine.contract import Bands, Ranking, Renumber
+from penstock.engine.dgl_columns import are_sound, begun_again, kept_scores, take_scores, without_loss
 from penstock.engine.ranking_codes import Kind, Prices
 
+BY_KEY = 2
+"""Of `Memory.indexed`: what is compared are keys."""
 _SLOT = ("time", "row", "expiry", "stream", "ground")
 _RANK = ("importance", "score")
 _SLOT_ARRAYS = ("marks", "weights", "met")
 _BAND = ("price", "made", "seen")
 _WAIT = ("event", "step")
-_LANE = ("seen", "arrivals", "clock", "ceiling", "drawable", "offset")
+_LANE = ("seen", "arrivals", "clock", "ceiling", "drawable")
+_MASS = ("mass", "factor")
+
+
+def slots_in_order(memory: Memory, arrays: dict[str, Any]) -> Ints:
+    """The slots of the live tuples, in the order of their columns."""
+    live = live_slots(memory)
+    age = arrays["marks"][live] if memory.kind == Kind.ARRIVAL else np.zeros(len(live), np.int64)
+    return live[np.lexsort((arrays["slots"]["row"][live], age))]
 
 
 def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     """The live tuples as columns in order of arrival, and the counts; independent of how they are linked."""
-    live = live_slots(memory)
-    age = arrays["marks"][live] if memory.kind == Kind.ARRIVAL else np.zeros(len(live), np.int64)
-    live = live[np.lexsort((arrays["slots"]["row"][live], age))]
+    live = slots_in_order(memory, arrays)
     group = arrays["slots"]["group"][live]
     state: dict[str, Any] = {name: arrays["slots"][name][live] for name in _SLOT}
+    state["expiry"] = expiries_of(arrays, live)  # so that the clocks of classes may begin anew
     if len(arrays["ranks"]) == len(arrays["slots"]):
         state |= {name: arrays["ranks"][name][live] for name in _RANK}
+    if memory.kind == Kind.GAIN_LOSS:
+        state |= kept_scores(arrays, live)
     for name in _SLOT_ARRAYS:
         if len(arrays[name]) == len(arrays["slots"]):
             state[name] = arrays[name][live]
     state["key"] = arrays["groups"]["key"][group]
+    if memory.indexed:
+        state["values"] = arrays["values"].reshape(-1, int(memory.width))[live]
+        if memory.indexed == BY_KEY:
+            state["key"] = state["values"][:, 0].copy()
+        if len(arrays["counts"]) > 1:
+            state["counts"] = arrays["counts"].reshape(-1, int(memory.streams))[live]
     state["price"] = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][group]
     if memory.prices == Prices.PATTERNS:
         state |= {"band": arrays["ladder"]["band"][live]} | {f"band.{name}": arrays["bands"][name].copy() for name in _BAND}
@@ -48,7 +68,7 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     if memory.lasting:
         gone = arrays["groups"][_outlasting(arrays["groups"])]
         state |= {"gone.key": gone["key"].copy(), "gone.price": gone["price"].copy()}
-    state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in _LANE}
+    state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in (*_LANE, *(_MASS if memory.massed else ()))}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
     return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
 
@@ -58,13 +78,22 @@ def from_columns(
 ) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
     arrays, memory = allocate(problem, ranking, bands, **sizes)
-    where = relink(memory, *(state[name] for name in ("stream", "key", "time", "row", "expiry")))
+    key = np.where(state["key"] < 0, -1 - state["row"], state["row"]) if memory.indexed else state["key"]
+    where = relink(memory, state["stream"], key, *(state[name] for name in ("time", "row", "expiry")))
+    if memory.indexed:
+        memory.whole = int(state["count.whole"])
+        arrays["values"].reshape(-1, int(memory.width))[where] = state["values"] if len(where) else 0
+        if "counts" in state:
+            arrays["counts"].reshape(-1, int(memory.streams))[where] = state["counts"]
+        enlist_all(memory, where)
     if memory.lasting and "gone.key" in state:
         recall(memory, state["gone.key"], state["gone.price"])
     arrays["slots"]["ground"][where] = state["ground"]
     for name in _RANK:
         if name in state and len(arrays["ranks"]) == len(arrays["slots"]):
             arrays["ranks"][name][where] = state[name]
+    if memory.kind == Kind.GAIN_LOSS:
+        take_scores(arrays, where, state)
     for name in _SLOT_ARRAYS:
         if name in state and len(arrays[name]) == len(arrays["slots"]):
             arrays[name][where] = state[name]
@@ -75,7 +104,7 @@ def from_columns(
             arrays["bands"][name] = state[f"band.{name}"]
     elif bands is not None and memory.banded:
         arrays["ladder"]["band"][where] = bands.priced(state["stream"], state["price"])
-    for name in _LANE:
+    for name in (*_LANE, *(_MASS if memory.massed else ())):
         arrays["lanes"][name] = state[f"lane.{name}"]
     for name in COUNTS + SUMS:
         if f"count.{name}" in state:  # those of earlier releases have fewer
@@ -116,11 +145,16 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
     by_tuple = [name for name in (*_SLOT, *_RANK, *_SLOT_ARRAYS, "key", "price", "band") if name in state]
     if any(state[name].shape != (size,) for name in by_tuple) or any(state[f"lane.{name}"].shape != (streams,) for name in _LANE):
         return False
+    if not are_sound(state, size, streams):
+        return False
     within = {"stream": streams, "band": bands}
     placed = all(((state[name] >= 0) & (state[name] < most)).all() for name, most in within.items() if name in state)
     if "clue" in state:
         steps_fit = state["step"].shape == (size,) and ((state["step"] >= -1) & (state["step"] < TIMERS)).all()
         placed = placed and bool(steps_fit) and state["event"].shape == (size,) and state["clue"].shape == (size, 2 * streams)
+    for name in ("values", "counts"):
+        if name in state:
+            placed = placed and state[name].ndim == 2 and len(state[name]) == size
     if "gone.key" in state:
         placed = placed and state["gone.key"].ndim == 1 and state["gone.key"].shape == state["gone.price"].shape
     return placed and 0 <= int(state["count.budget_step"]) < steps
@@ -129,7 +163,7 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
 # Several engines as one, or as a part of them: their tuples by key, their counts, and what they have learned.
 
 _TUPLE = (
-    "time", "row", "expiry", "stream", "ground", "importance", "score", "marks", "weights", "met", "key", "price", "band",
+    "time", "row", "expiry", "stream", "ground", "importance", "score", "sums", "marks", "weights", "met", "key", "price", "band",
     "clue", "event", "step",
 )  # fmt: skip
 _SUMMED = (
@@ -145,6 +179,7 @@ _SUMMED = (
     "made",
     "value",
     "importance_seen",
+    "importance_rest",
 )
 _LARGEST = ("now", "instant", "next_row", "peak")
 _CLOCK = ("origin", "moved", "dawn", "half_life")
@@ -170,8 +205,8 @@ def merged(
                 column = renumber(of, column)
             elif name == "price" and shifts is not None:
                 column = column * 2.0 ** (shifts[of] * partners)
-            elif name == "score":
-                column = column - part["lane.offset"][part["stream"][here]]
+            elif name == "sums":
+                column = without_loss(column, part["ground"][here], part["lost"][part["stream"][here]])
             found[name].append(column)
     tuples = {name: np.concatenate(each) for name, each in found.items()}
     order = np.argsort(tuples["row"])
@@ -179,7 +214,8 @@ def merged(
     out |= _marks(out, kind)
     for name in ("seen", "arrivals", "clock", "ceiling"):
         out[f"lane.{name}"] = np.stack([part[f"lane.{name}"] for part in parts]).max(axis=0)
-    out["lane.offset"] = np.zeros_like(out["lane.offset"])
+    if "lost" in out:
+        out |= begun_again(out)
     for name in _LARGEST:
         out[f"count.{name}"] = np.array(max(int(part[f"count.{name}"]) for part in parts))
     for name in _SUMMED:

@@ -13,8 +13,8 @@ from penstock.core.value import finish, fold, start
 from penstock.core.window import NEVER
 from penstock.engine.compiled.logs import HALFWAY
 from penstock.engine.compiled.memory import in_ring
+from penstock.engine.compiled.order.ranking import PATTERNS
 from penstock.engine.compiled.patterns import credit, credit_all, mark_finished
-from penstock.engine.compiled.ranking import PATTERNS
 from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, met, parting, ranks, slots
 
 
@@ -158,6 +158,7 @@ def walk_combinations(
     picks: Ints,
     picked: Ints,
     chosen: Ints,
+    members: Ints,
     log: Ints,
     logged: int,
     keep: bool,
@@ -168,7 +169,6 @@ def walk_combinations(
     The new length of the log. Where it is full, `pause` says so, and the next call goes on with the combination that is `chosen`.
     """
     streams = memory.streams
-    objective = memory.objective
     stream = batch_stream[pivot]
     if pause[HALFWAY] == 0:
         for other in range(streams):
@@ -181,56 +181,9 @@ def walk_combinations(
         if keep and logged == len(log):
             pause[HALFWAY] = 1
             return logged
-        latest = batch_time[pivot]
-        limit = NEVER
-        folded = start(objective)
         for member in range(streams):
-            if member == stream:
-                time, expiry, importance = batch_time[pivot], batch_expiry[pivot], batch_importance[pivot]
-            else:
-                pick = picks[member, chosen[member]]
-                if pick >= 0:
-                    time, expiry, importance = (
-                        slots(memory)[pick].time,
-                        slots(memory)[pick].expiry,
-                        ranks(memory)[pick if objective > 0 else 0].importance,
-                    )
-                else:
-                    time, expiry, importance = batch_time[~pick], batch_expiry[~pick], batch_importance[~pick]
-            latest = max(latest, time)
-            if not lanes(memory)[member].in_rows:
-                limit = min(limit, expiry)
-            folded = fold(objective, folded, importance)
-        if latest < limit:
-            memory.made += 1
-            if memory.prices == PATTERNS:
-                for member in range(streams):
-                    pick = ~pivot if member == stream else picks[member, chosen[member]]
-                    at = next_row + ~pick - memory.first_row
-                    credit(memory, ladder(memory)[pick].band if pick >= 0 else arrived(memory)[at], 1)
-                    if pick >= 0:
-                        mark_finished(memory, pick, next_row + pivot)
-                    elif memory.inplace and fresh(memory)[at] >= 0:
-                        mark_finished(memory, int(fresh(memory)[at]), next_row + pivot)
-            if memory.limited:
-                for member in range(streams):
-                    pick = ~pivot if member == stream else picks[member, chosen[member]]
-                    if pick < 0 and memory.inplace:  # it may have been shed; elsewhere the pivot is not there yet
-                        pick = int(fresh(memory)[next_row + ~pick - memory.first_row])
-                    if pick >= 0:
-                        meet(memory, pick, 1)
-            if keep:
-                log[logged, 0] = latest
-                for member in range(streams):
-                    if member == stream:
-                        log[logged, 1 + member] = next_row + pivot
-                    else:
-                        pick = picks[member, chosen[member]]
-                        log[logged, 1 + member] = slots(memory)[pick].row if pick >= 0 else next_row + ~pick
-                logged += 1
-            if latest >= memory.start:
-                memory.n_output += 1
-                memory.value += finish(objective, folded, streams) if objective > 0 else memory.value_of_one
+            members[member] = ~pivot if member == stream else picks[member, chosen[member]]
+        logged = make_output(memory, batch_time, batch_expiry, batch_importance, pivot, next_row, members, log, logged, keep)
         done = True
         for member in range(streams - 1, -1, -1):
             if member != stream:
@@ -239,4 +192,68 @@ def walk_combinations(
                     done = False
                     break
                 chosen[member] = 0
+    return logged
+
+
+@kernel
+def make_output(
+    memory: Memory,
+    batch_time: Ints,
+    batch_expiry: Ints,
+    batch_importance: Floats,
+    pivot: int,
+    next_row: int,
+    members: Ints,
+    log: Ints,
+    logged: int,
+    keep: bool,
+) -> int:
+    """Make one output, if its members met in their windows: they are slots or, negative, rows of the batch. The new length of the log."""
+    streams = memory.streams
+    objective = memory.objective
+    latest = batch_time[pivot]
+    limit = NEVER
+    folded = start(objective)
+    for member in range(streams):
+        pick = members[member]
+        if pick >= 0:
+            time, expiry, importance = (
+                slots(memory)[pick].time,
+                slots(memory)[pick].expiry,
+                ranks(memory)[pick if objective > 0 else 0].importance,
+            )
+        else:
+            time, expiry, importance = batch_time[~pick], batch_expiry[~pick], batch_importance[~pick]
+        latest = max(latest, time)
+        if not lanes(memory)[member].in_rows:
+            limit = min(limit, expiry)
+        folded = fold(objective, folded, importance)
+    if latest >= limit:
+        return logged
+    memory.made += 1
+    if memory.prices == PATTERNS:
+        for member in range(streams):
+            pick = members[member]
+            at = next_row + ~pick - memory.first_row
+            credit(memory, ladder(memory)[pick].band if pick >= 0 else arrived(memory)[at], 1)
+            if pick >= 0:
+                mark_finished(memory, pick, next_row + pivot)
+            elif memory.inplace and fresh(memory)[at] >= 0:
+                mark_finished(memory, int(fresh(memory)[at]), next_row + pivot)
+    if memory.limited:
+        for member in range(streams):
+            pick = members[member]
+            if pick < 0 and memory.inplace:  # it may have been shed; elsewhere the pivot is not there yet
+                pick = int(fresh(memory)[next_row + ~pick - memory.first_row])
+            if pick >= 0:
+                meet(memory, pick, 1)
+    if keep:
+        log[logged, 0] = latest
+        for member in range(streams):
+            pick = members[member]
+            log[logged, 1 + member] = slots(memory)[pick].row if pick >= 0 else next_row + ~pick
+        logged += 1
+    if latest >= memory.start:
+        memory.n_output += 1
+        memory.value += finish(objective, folded, streams) if objective > 0 else memory.value_of_one
     return logged

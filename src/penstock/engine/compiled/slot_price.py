@@ -10,9 +10,9 @@ from penstock.core.compiled import kernel
 from penstock.core.rounding import rounded
 from penstock.core.window import NEVER
 from penstock.engine.compiled.moves import victim
-from penstock.engine.compiled.ranking import group_of, price_of
+from penstock.engine.compiled.order.ranking import group_of, price_of
+from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.state import Memory, lanes, tolls
-from penstock.engine.compiled.tournament import rebuild
 
 MEMORY, PERIOD = 2, 32
 """The mean remembers half a window; the toll changes every 32nd of a window."""

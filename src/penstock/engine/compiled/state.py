@@ -30,18 +30,24 @@ LANE = np.dtype(  # a stream
     [
         ("seen", "i8"),  # largest time
         ("arrivals", "i8"),  # rows so far
-        ("clock", "i8"),  # what scores compare expiries with: now, or the rows so far
+        ("clock", "i8"),  # what scores compare expiries with: now, or the rows so far; 0 where each key has a clock
         ("held", "i8"),  # tuples in memory
         ("ceiling", "i8"),  # largest expiry in the chain of arrivals
         ("drawable", "i8"),  # rand: tuples in `draws`
-        ("offset", "f8"),  # dgl: what all tuples have lost so far
+        ("lost_high", "i8"),  # dgl: what all tuples have lost so far (units.py)
+        ("lost_mid", "i8"),
+        ("lost_low", "i8"),
+        ("gain", "f8"),  # dgl: the factors of gain_loss.py
+        ("loss", "f8"),
         ("length", "f8"),  # of the window
         ("lateness", "i8"),
         ("pool", "i8"),
-        ("in_rows", "i8"),  # the window counts rows
+        ("in_rows", "i8"),  # the window counts rows: 1 those of the stream, 2 (PER_KEY) those of each key
         ("most", "i8"),  # the outputs after which a tuple leaves (`matches`)
         ("tree", "i8"),  # its tournament
         ("leads", "i8"),  # the first stream of its tournament
+        ("mass", "f8"),  # the tuples in memory that can match, or the decayed weight of arrivals, for streams that nothing links to it
+        ("factor", "f8"),  # by these, what the price of each of its tuples is multiplied with
         ("patterns", "i8"),  # ep without a tournament: bit p is set while it holds tuples of pattern p
         ("oldest", "i4"),  # chain of arrivals
         ("newest", "i4"),
@@ -72,6 +78,14 @@ RANK = np.dtype(  # the rest of a tuple, where the policy or the objective needs
         ("parent", "i4"),
     ],
     align=False,
+)
+SUM = np.dtype(  # dgl: the score of a tuple and what all have lost so far, in units (units.py); 0 at the floor
+    [
+        ("high", "i8"),
+        ("mid", "i8"),
+        ("low", "i8"),
+    ],
+    align=True,
 )
 GROUP = np.dtype(  # a class, the tuples of one stream with one key
     [
@@ -130,12 +144,54 @@ WAIT = np.dtype(  # learned: a class that waits to be priced anew
     ],
     align=True,
 )
+LINK = np.dtype(  # a condition between the values of two streams (links.py)
+    [
+        ("test", "i8"),
+        ("column", "i8"),  # the first of its columns
+        ("width", "i8"),
+        ("epsilon", "f8"),
+    ],
+    align=True,
+)
+ACCESS = np.dtype(  # how the tuples of one stream are found for a tuple of another: by ordered pair of streams
+    [
+        ("index", "i8"),  # -1 where nothing links the two
+        ("first", "i8"),  # their links: from here
+        ("last", "i8"),  # to before here
+        ("hashes", "i8"),  # how many of them are equalities, which make the cell
+        ("grid", "i8"),  # else the distance whose columns but the last make it; -1 if none
+        ("ranged", "i8"),  # the link whose (last) column is the value; -1 if none
+        ("column", "i8"),  # that column
+        ("lower", "i8"),  # whether the tuple for which others are sought is of the lower stream
+    ],
+    align=True,
+)
+INDEX = np.dtype([("shelves", "i8"), ("free", "i8")], align=True)  # an ordered index: its shelves in use, its first free block
+SHELF = np.dtype(  # a run of an index, in order: its first entry, and where it lies
+    [
+        ("cell", "i8"),
+        ("value", "f8"),
+        ("row", "i8"),
+        ("block", "i4"),
+        ("length", "i4"),
+    ],
+    align=True,
+)
+ENTRY = np.dtype([("cell", "i8"), ("value", "f8"), ("row", "i8"), ("slot", "i8")], align=True)  # of an index: a tuple
+TALLY = np.dtype(  # of a class whose window holds the last rows of each key
+    [
+        ("arrivals", "i8"),  # rows with its stream and key since it is there: the clock of its tuples
+        ("due", "i8"),  # how many of them are yet to come in this instant
+    ],
+    align=True,
+)
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
     "tolls": TOLL,  # by pool
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
+    "sums": SUM,  # by slot
     "marks": np.int64,  # by slot; fifo: the instant of arrival; rand: the position in `draws`; ep: the row that finished it, or 0
     "weights": np.int64,  # by slot: bytes
     "places": np.int32,  # by slot: its position in `stragglers`, -1 if none
@@ -166,13 +222,23 @@ ARRAYS: dict[str, Any] = {
     "paths": np.float64,  # scratch of chances.py
     "met": np.int64,  # by slot, with `matches`: the outputs that the tuple took part in
     "parting": np.int32,  # slots of tuples that are done in this instant
+    "links": LINK,
+    "accesses": ACCESS,
+    "indexes": INDEX,
+    "shelves": SHELF,  # by index
+    "entries": ENTRY,  # by block of an index
+    "values": np.int64,  # by slot, then by arrival of this instant: what links compare, whole numbers or the bits of floating point
+    "found": np.int64,  # scratch: the matches of a tuple
+    "counts": np.float64,  # by slot and stream: the matches there, or the rate at which they come
+    "tallies": TALLY,  # by class, with `rows_per_key`
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
-    "youngest", "ranked", "shift", "finishes", "lasting", "limited",
+    "youngest", "ranked", "shift", "finishes", "lasting", "limited", "indexed", "width", "paired", "growing", "worthy", "room",
+    "staged", "massed",
 )  # fmt: skip
-WEIGHTS = ("alpha", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
+WEIGHTS = ("unit_score", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
 LINKS = (
     "free",
     "live",
@@ -190,8 +256,9 @@ LINKS = (
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made", "renewed", "n_done",
+    "whole", "examined",
 )  # fmt: skip
-SUMS = ("value", "importance_seen", "half_life")
+SUMS = ("value", "importance_seen", "importance_rest", "half_life")
 RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
 """The numbers of a HANDLE, without the addresses."""
 HANDLE = np.dtype(
@@ -200,6 +267,20 @@ HANDLE = np.dtype(
     + [(f"{name}_{part}", "i8") for name in ARRAYS for part in ("at", "size")],
     align=True,
 )
+
+
+_LINE = 64  # bytes of a cache line
+
+
+def in_one_block(sizes: dict[str, int]) -> dict[str, Any]:
+    """Arrays of zeros, each at the start of a cache line, in one block: large enough for large pages where the machine has them."""
+    begins, end = {}, 0
+    for name, dtype in ARRAYS.items():
+        begins[name] = end
+        end += -(-sizes[name] * np.dtype(dtype).itemsize // _LINE) * _LINE
+    block = np.zeros(end + _LINE, dtype=np.uint8)
+    start = -block.ctypes.data % _LINE
+    return {name: block[start + begins[name] :][: sizes[name] * np.dtype(dtype).itemsize].view(dtype) for name, dtype in ARRAYS.items()}
 
 
 def attach(arrays: dict[str, Any]) -> Memory:
@@ -254,9 +335,9 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, tolls, pools, slots, ranks, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
+    lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
     holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
-    parting,
+    parting, links, accesses, indexes, shelves, entries, values, found, counts, tallies,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import chance_price
 from penstock.engine.compiled.class_prices import partner_rate
-from penstock.engine.compiled.ranking import CHANCES, GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
+from penstock.engine.compiled.order.ranking import CHANCES, GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
+from penstock.engine.compiled.order.tournament import hold
 from penstock.engine.compiled.state import Memory, bands, fresh, lanes, offers, pools, slots
-from penstock.engine.compiled.tournament import hold
 
 
 @kernel
@@ -19,7 +19,7 @@ def will_shed(memory: Memory, batch: BatchColumns, begin: int, end: int, which: 
     for at in range(begin, end):
         stream = batch.stream[at]
         if lanes(memory)[stream].pool == which:
-            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].arrivals:
+            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].clock:
                 used += batch.weight[at] if memory.weighted else 1
     return bool(used > cap)
 

@@ -30,6 +30,7 @@ from penstock.core.trace import LIMIT, Floats, Ints
 from penstock.core.value import USER
 from penstock.core.window import COUNTING, NEVER
 from penstock.engine.contract import Engine, Keep, Played, Totals
+from penstock.engine.opening import is_stepwise
 from penstock.shard.meter.interval import Crowd, Reach
 from penstock.shard.meter.loss import Loss, as_estimated
 from penstock.shard.meter.lost_outputs import Seen, TimesInMemory
@@ -299,7 +300,7 @@ class Meter:
         """Go on from what `freeze` gave."""
         self._take(state)
         if state["shadow"] is not None:
-            self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
+            self.shadow = open_shadow(self.problem, outputs=self.wants_rows, stepwise=is_stepwise(state["shadow"]))
             self.shadow.thaw(state["shadow"])
 
     def snapshot(self) -> dict[str, Any]:
@@ -310,7 +311,7 @@ class Meter:
         """Go on from a snapshot; one with a pickle of 0.1.0 in it needs `trust`."""
         self._take(state)
         if state["shadow"] is not None:
-            self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
+            self.shadow = open_shadow(self.problem, outputs=self.wants_rows, stepwise=is_stepwise(state["shadow"]))
             self.shadow.restore(state["shadow"], trust=trust)
 
     def _own(self) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from penstock.core.window import COUNTING, NEVER, expiries
 from penstock.engine.binding import combinations
 from penstock.engine.contract import PIECE
 
-COLUMNS = ("row", "stream", "time", "key", "importance", "values")
+COLUMNS = ("row", "stream", "time", "key", "importance", "values", "lifetime")
+_SOME = COLUMNS[4:]  # that a batch may have
 _STRETCHES = 256  # of forgotten rows
 _AT_ONCE = 10_000  # times that are compared with all stretches
 
@@ -70,7 +71,7 @@ class Past:
         if not self.wanted or not len(batch):
             return
         columns = {"stream": batch.stream.astype(np.int8), "time": batch.time, "key": batch.key}
-        columns |= {name: column for name in ("importance", "values") if (column := getattr(batch, name)) is not None}
+        columns |= {name: column for name in _SOME if (column := getattr(batch, name)) is not None}
         self.parts.append({"row": first_row + np.arange(len(batch)), **columns})
 
     def keep(self, room: int) -> None:
@@ -96,7 +97,7 @@ class Past:
             "time": batch.time[late],
             "key": batch.key[late],
         }
-        now |= {name: column[late] for name in ("importance", "values") if (column := getattr(batch, name)) is not None}
+        now |= {name: column[late] for name in _SOME if (column := getattr(batch, name)) is not None}
         before = self._candidates(now)
         columns: dict[str, Any] = {name: np.concatenate([before[name], now[name]]) for name in before}
         columns["limit"] = self._ends(columns)
@@ -153,7 +154,7 @@ class Past:
         if not beyond.any():
             return np.zeros(2)
         streams, stretches = self.problem.n_streams, self.stretches
-        lengths = np.array([_longest(window) for window in self.problem.windows])
+        lengths = self._stays
         kept = np.bincount(columns["stream"], minlength=streams) * (streams > 2)  # of two, the other is a forgotten one
         most = 0.0
         for stream in range(streams):
@@ -172,7 +173,14 @@ class Past:
 
     def _ends(self, columns: dict[str, Any]) -> Ints:
         windows = self.problem.windows
-        return expiries(windows, columns["stream"], columns["time"], None, np.zeros(len(windows), np.int64))
+        instantly = self.problem.switch("varying-window") == "instant"
+        none = np.zeros(len(windows), np.int64)
+        return expiries(windows, columns["stream"], columns["time"], columns.get("lifetime"), none, instantly=instantly)
+
+    @property
+    def _stays(self) -> Floats:
+        """How long a tuple of each stream can stay in its window."""
+        return np.array([np.inf if stay is None else float(stay) for stay in self.problem.stays])
 
     def _forget(self, gone: dict[str, Any]) -> None:
         time = gone["time"]
@@ -189,8 +197,7 @@ class Past:
     def forget_before(self, rows: int, seen: int) -> None:
         """Go on where nobody has kept anything: so many rows have come, up to this time."""
         if self.wanted and rows:
-            length = max(_longest(window) for window in self.problem.windows)
-            self.forgotten = int(min(float(NEVER), seen + length))
+            self.forgotten = int(min(float(NEVER), seen + self._stays.max()))
             self.stretches = np.array([[-float(NEVER), seen, np.inf, *([rows] * self.problem.n_streams)]])
 
     def snapshot(self) -> dict[str, Any]:
@@ -203,13 +210,6 @@ class Past:
         """Go on from a snapshot."""
         self.passed, self.forgotten, self.stretches = int(state["passed"]), int(state["forgotten"]), state["stretches"]
         self.parts = [{name: state[name] for name in COLUMNS if name in state}] if "row" in state else []
-
-
-def _longest(window: Any) -> float:
-    """How long a tuple can stay in a window."""
-    if not window.bounded:
-        return float("inf")
-    return float(max(length for _, length in window.schedule) if window.schedule else window.length)
 
 
 def _pairs(columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[Ints]:

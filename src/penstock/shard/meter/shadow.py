@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT
 from penstock.engine.contract import Engine, Keep
@@ -13,7 +13,7 @@ from penstock.policies.table import open_policy
 from penstock.statistics.table import RUNNING
 
 
-def open_shadow(problem: Problem, *, outputs: bool) -> Engine:
+def open_shadow(problem: Problem, *, outputs: bool, stepwise: bool = False) -> Engine:
     """A shadow of an engine for this problem, with nothing in it yet."""
-    ample = replace(problem, budget=Budget.parse(LIMIT - 1, problem.streams), stats="window", matches=())
-    return open_engine(ample, open_policy("fifo", ample), RUNNING["window"](ample), Keep(outputs=outputs))
+    ample = replace(problem, budget=Pools.parse(LIMIT - 1, problem.streams), stats="window", matches=())
+    return open_engine(ample, open_policy("fifo", ample), RUNNING["window"](ample), Keep(outputs=outputs), stepwise=stepwise)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.budget import Budget as Pools
+from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.ledger.ledger import folder_of_query
 from penstock.ledger.store import folder_of

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import Budget
+from penstock.core.budget import Pools
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Engine
-from penstock.engine.worth import unit_of
 from penstock.shard.overhead import PLACE
 from penstock.shard.shares.moves import EQUAL, Summary, equal_share, part
 from penstock.shard.shares.worth import Load, points_of
@@ -21,13 +20,13 @@ from penstock.shard.shares.worth import Load, points_of
 class Holding:
     """The share of a shard in a memory of which an equal share is `budget`.
 
-    >>> holding = Holding(Budget.parse(100, ("R", "S")), streams=2)
+    >>> holding = Holding(Pools.parse(100, ("R", "S")), streams=2)
     >>> holding.share = np.array([EQUAL * 3 // 2])
     >>> holding.caps.tolist(), holding.is_equal
     ([[150]], False)
     """
 
-    def __init__(self, budget: Budget, streams: int) -> None:
+    def __init__(self, budget: Pools, streams: int) -> None:
         self.equal = replace(budget, caps=budget.caps.copy())
         self.share = equal_share(budget.caps.shape[1])
         self.load = Load(np.zeros(streams))
@@ -60,7 +59,7 @@ class Holding:
         totals = engine.totals
         size = max(PLACE, totals.used // max(1, totals.retained)) if problem.budget.in_bytes else 1
         row = tuple(int(EQUAL * size // cap) + 1 for cap in caps)
-        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points, unit_of(engine), self.heard)
+        return Summary(batch, shard, shards, tuple(self.share.tolist()), row, points, engine.worth_unit(), self.heard)
 
     def facts(self) -> dict[str, Any]:
         """What is kept of it, as JSON."""

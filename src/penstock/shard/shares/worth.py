@@ -1,7 +1,7 @@
 """What a shard tells the others: how many rows it would need, and what its tuples are worth.
 
 Its *load* is what would lie in its windows if nothing were shed: arrivals, each fading with the length of its window, which in the long
-run sums up to rate times window. Tuples in memory are known with their scores (engine/worth.py); the rest of the load is worth less than
+run sums up to rate times window. Tuples in memory are known with their scores (engine/compiled/worth.py); the rest is worth less than
 what was kept instead of it. How much less nobody has noted: the scores of the lowest quarter go on downwards as steeply as they came.
 Where tuples have no worth that can be compared, all of the load has the same, so that shares go by load.
 """
@@ -16,7 +16,6 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
 from penstock.engine.contract import Engine
-from penstock.engine.worth import worths
 
 Points = tuple[tuple[float, ...], tuple[float, ...]]
 _HELD = 64  # points of what is held,
@@ -40,7 +39,7 @@ class Load:
 
     def add(self, batch: Batch, problem: Problem, now: int) -> None:
         """Take note of a batch, after which streams have come as far as `now`."""
-        lengths = [float(window.length) if window.kind == "time" else float(NEVER) for window in problem.windows]
+        lengths = [float(window.longest or NEVER) for window in problem.windows]
         spans = np.array(lengths) + problem.lateness
         now = max(now, self.at)
         self.sums = self.sums * np.exp(-(now - self.at) / spans)
@@ -52,7 +51,7 @@ class Load:
 
 def points_of(engine: Engine, problem: Problem, load: Load, caps: Ints) -> tuple[Points, ...]:
     """By pool, what tuples are worth, and what of an equal share `caps` (by pool) has such worth."""
-    found = worths(engine)
+    found = engine.worths()
     needed = np.bincount(problem.budget.pool, load.sums, len(caps))
     if found is None:
         return tuple(((0.0,), (float(needed[pool] / caps[pool]),)) for pool in range(len(caps)))

@@ -10,15 +10,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from penstock.core.budget import Budget
+from penstock.core.budget import Memory, Pools
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
+from penstock.core.ticks import EVENT_TIME
+from penstock.core.ticks import in_ticks as times_in_ticks
 from penstock.core.trace import LIMIT
+from penstock.core.window import Window
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of
 from penstock.shard.shard_plan import NAME, NO_NAMES
-from penstock.shard.shares.budget import Budget as SharedBudget
+from penstock.shard.shares.budget import Budget
 from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
@@ -69,10 +72,10 @@ def least_recall(min_recall: Any) -> tuple[float | None, str]:
     return float(least), choose("action of min_recall", action, ("warn", "fail"))
 
 
-def limit_of(ahead: Any, sides: Sequence[Stream]) -> Limit | None:
+def limit_of(ahead: str | tuple[str, str] | None, sides: Sequence[Stream]) -> Limit | None:
     """How far a row may be ahead of what others support; by default as long as two windows, or two days."""
     if ahead == "auto":
-        lengths = [side.window + side.lateness for side in sides if isinstance(side.window, int)]
+        lengths = [(Window.parse(side.window).longest or 0) + side.lateness for side in sides]
         return Limit(max(2 * UNITS["day"], *(min(2 * length, LIMIT - 1) for length in [0, *lengths])))
     return read_limit(ahead, lambda length, argument: microseconds(length, argument, least=1))
 
@@ -121,7 +124,7 @@ def _parallelism(spark: SparkSession) -> int:
         return 4  # Spark Connect does not say
 
 
-def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: SharedBudget | None) -> str | None:
+def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: Budget | None) -> str | None:
     """The folder through which shards tell each other what tuples are worth; None: they do not, and shares stay equal."""
     streaming = next(iter(streams.values())).frame.isStreaming
     if budget is not None and budget.shared is not None:
@@ -137,10 +140,10 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
     return place if shards > 1 else None
 
 
-def memory_of(memory: Any, streams: Sequence[str], allocation: str, overhead: Any) -> tuple[Budget, SharedBudget | None]:
+def memory_of(memory: Memory | Budget, streams: Sequence[str], allocation: str, overhead: str | None) -> tuple[Pools, Budget | None]:
     """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
-    if not isinstance(memory, SharedBudget):
-        return Budget.parse(memory, streams, allocation=allocation), None
+    if not isinstance(memory, Budget):
+        return Pools.parse(times_in_ticks(EVENT_TIME, memory=memory)["memory"], streams, allocation=allocation), None
     if allocation != "variable":
         raise PenstockError(f"allocation must be 'variable' in a join of a Budget, which has one pool for all, got {allocation!r}")
     whole = memory.pools(streams)

@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.duration import UNITS, in_units
+from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
 from penstock.engine.opening import compiled_form, why_stepwise
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
+from penstock.policies.learned import Learned
 from penstock.policies.table import open_policy
+from penstock.shard.stream_window import window_text
 from penstock.spark.join.join import join
 from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.stream import Stream
@@ -45,7 +47,7 @@ def explain(
     made = plan_join(streams, **usual | arguments)
     lines = [
         f"join of {', '.join(made.plan.streams)} where {_predicate(made)}",
-        f"windows    {', '.join(f'{name} {_window(side.window)}' for name, side in streams.items())}",
+        f"windows    {', '.join(f'{name} {_stay(side)}' for name, side in streams.items())}",
         *_promises(made),
         f"routing    {_routing(made)}",
         f"memory     {_memory(made)}",
@@ -86,11 +88,17 @@ def _predicate(made: PlannedJoin) -> str:
     return f"{named} of every two compare by {compared.predicate.name}"
 
 
+def _stay(side: Stream) -> str:
+    return _window(side.window) if side.lifetime is None else "lifetimes of the rows' own"
+
+
 def _window(window: int | str) -> str:
     if isinstance(window, str):
-        kind, _, rows = window.partition(":")
-        return {"none": "without end", "rows": f"last {rows} rows", "rows_per_key": f"last {rows} rows of a key"}[kind]
-    return in_units(window)
+        kind, _, rest = window_text(window).partition(":")
+        said = {"none": "without end", "rows": "last {} rows", "rows_per_key": "last {} rows of a key"}
+        said |= {"tumbling": "tumbling, {}", "landmark": "all from {} on"}
+        return said[kind].format(rest) if kind in said else f"changing: {window_text(window)}"
+    return window_text(window)
 
 
 def _routing(made: PlannedJoin) -> str:
@@ -136,7 +144,8 @@ def _own_shares(made: PlannedJoin) -> str:
 def _overhead(made: PlannedJoin) -> str:
     plan, shard = made.plan, made.shard
     assert plan.overhead is not None
-    counted = f"statistics {shard.room:,} bytes, then a sketch; " if shard.room else ""
+    beyond = "then the keys that came least of late are forgotten" if shard.chosen == Learned.name else "then a sketch"
+    counted = f"statistics {shard.room:,} bytes, {beyond}; " if shard.room else ""
     return f"{plan.overhead:,} bytes per shard: {counted}ghosts {plan.overhead - shard.room:,} bytes"
 
 
@@ -172,12 +181,12 @@ def _columns(streams: Mapping[str, Stream], made: PlannedJoin) -> list[str]:
 
 
 def _order(streams: Mapping[str, Stream], made: PlannedJoin, rates: Mapping[str, float], distinct: Mapping[str, float]) -> list[str]:
-    """An order of loops, where there is more than one; the compiled engine has none, since it finds the tuples of a key by a hash."""
+    """An order of loops, where there is more than one; by key there is none, since a hash finds its tuples in all streams."""
     for given, what in ((rates, "rates"), (distinct, "distinct")):
         unknown = [name for name in given if name not in streams]
         if unknown:
             raise PenstockError(f"{what} must be given for the streams {', '.join(streams)}, got {unknown[0]!r}")
-    if len(streams) < 3 or made.shard.engine.is_compiled:
+    if len(streams) < 3 or made.shard.problem.predicate.is_equality:
         return []
     if not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
         return []
@@ -193,5 +202,5 @@ def _order(streams: Mapping[str, Stream], made: PlannedJoin, rates: Mapping[str,
     graph = Graph(tuple(streams), made.comparison.links())
     told = "the rates given" if rates else f"{_RATE:g} rows a second each, as none were given"
     plan = order_joins(stats, on=graph, cross=True)
-    how = "The engine takes the stream with the fewest candidates next, at every arrival."
+    how = "At every arrival the engine takes the stream with the best link next, of equals the one with the fewest tuples."
     return [f"order      by {told}, in ticks of a second. {how}", *(f"  {line}" for line in plan.text().splitlines())]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -21,11 +22,11 @@ from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.policies.base import PolicySpec
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
-from penstock.shard.shard import LOST
+from penstock.shard.shard import VALUE
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.budget import Budget
 from penstock.shard.spark_hash import can_hash
-from penstock.spark.join.gate import BESIDE, GATE, Gate, closed, guard, opened
+from penstock.spark.join.gate import AT, BESIDE, GATE, Gate, closed, gate_of, guard, opened
 from penstock.spark.join.partitions import match_partitions
 from penstock.spark.join.planning import PlannedJoin, arrow_schema, plan_join
 from penstock.spark.join.processor import JoinProcessor
@@ -64,6 +65,7 @@ def join(
     policy: PolicySpec | None = None,
     allocation: str = "variable",
     stats: str = "decayed",
+    given: Mapping[tuple[str, Any], float] | None = None,
     objective: ObjectiveSpec = None,
     condition: str | None = None,
     shards: int | None = None,
@@ -89,9 +91,10 @@ def join(
       streams without any link to the others are refused unless `cross`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; or a `ps.Budget` that several joins share, of which `name` says
       which one this is. `allocation`, `stats`, `objective` and the options `seed`, `alpha`, `beta`, `half_life`, `weights` are those of
-      `ps.simulate`.
+      `ps.simulate`. `given` is the table of rates of `stats="given"`: {(stream, key): rate}, a key of several columns as a tuple.
     * `policy`: a name from `penstock policies`, or an object. By default "auto": "learned" where keys are equal, else "prob" or, with
-      importance, "dimpprob"; a checkpoint keeps the policy that it has.
+      importance, "dimpprob"; where a window is no length of time and there is no `half_life`, one that needs none. A checkpoint
+      keeps the policy that it has.
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
     * `shards`: into how many parts the keys are divided; by default as many as Spark has cores.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make the lost outputs later.
@@ -137,13 +140,16 @@ def _assembled(made: PlannedJoin) -> DataFrame:
     must = least if made.action == "fail" else None
     recall = must if plan.condition is None else None  # with a condition the gate looks at it
     most = plan.max_output if len(plan.shards) > 1 else None  # a single shard has counted all there is
+    unpack = _called(f"{plan.name}: unpack", unpacker(arrow_schema(schema)))
     if recall is not None or most is not None:
-        results = results.repartition(1).mapInArrow(_called(f"{plan.name}: guard", guard(len(plan.streams), recall, most)), RESULTS)
+        if len(plan.shards) > 1:
+            results = results.withColumn(GATE, gate_of(len(plan.shards))).repartition(len(plan.shards), GATE).drop(GATE)
+        results = results.mapInArrow(_called(f"{plan.name}: guard", guard(len(plan.streams), recall, most)), RESULTS)
     if plan.condition is not None:
         results = _judged_rows(results, plan, schema, must)
     moves = {"shards": len(plan.shards), "moving": moving_part(plan)}
     observed = results.observe(plan.name, *metrics(plan.streams, least, auto=plan.auto, **moves, **constants(plan)))
-    return observed.mapInArrow(_called(f"{plan.name}: unpack", unpacker(arrow_schema(schema))), schema)
+    return observed.mapInArrow(unpack, schema)
 
 
 def _set_up(spark: SparkSession) -> None:
@@ -201,11 +207,13 @@ def _nameless(frame: DataFrame) -> DataFrame:
 def _judged_rows(made: DataFrame, plan: ShardPlan, schema: T.StructType, least: float | None) -> DataFrame:
     """The results without what a condition refuses, through a gate that counts them."""
     streams = len(plan.streams)
-    wide = T.StructType([*schema, T.StructField(LOST, T.DoubleType()), T.StructField(BESIDE, T.ArrayType(T.DoubleType()))])
-    open_rows = made.mapInArrow(_called(f"{plan.name}: open", opened(plan.schema)), wide)
-    judged = open_rows.where(F.col(LOST).isNull() | F.expr(str(plan.condition)))
-    close = _called(f"{plan.name}: close", closed(plan.schema, streams, plan.has_importance))
-    cells = _nameless(judged).mapInArrow(close, RESULTS).withColumn(GATE, F.lit(0))
+    names = {name for own in plan.judged or () for name in own} | {VALUE}
+    judged = [field for field in plan.schema if field.name in names]
+    wide = [*(field for field in schema if field.name in names), T.StructField(AT, T.IntegerType()), T.StructField(BESIDE, T.BinaryType())]
+    open_rows = made.mapInArrow(_called(f"{plan.name}: open", opened(pa.schema(judged))), T.StructType(wide))
+    passed = open_rows.where(F.col(BESIDE).isNotNull() | F.expr(str(plan.condition))).select(AT, BESIDE)
+    close = _called(f"{plan.name}: close", closed(streams, plan.has_importance))
+    cells = passed.mapInArrow(close, RESULTS).withColumn(GATE, gate_of(len(plan.shards)))
     return cells.groupBy(GATE).transformWithStateInPandas(Gate(streams, least=least), RESULTS, "Append", "None")
 
 

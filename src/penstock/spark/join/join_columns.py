@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph, Link, is_graph
-from penstock.core.predicate import Predicate
+from penstock.core.predicate import Predicate, PredicateSpec
 from penstock.shard.shard_plan import check_width
 from penstock.spark.join.stream import Stream, check_columns, check_types, keys_of, micros, quoted, unfit
 
@@ -81,7 +81,7 @@ class Comparison:
         return number_of(name, self.kinds[stream][at]) if self.numeric[stream][at] else F.col(quoted(name))
 
 
-def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool) -> Comparison:
+def compare(streams: Mapping[str, Stream], on: str | Sequence[str] | None, predicate: PredicateSpec, cross: bool) -> Comparison:
     """Read `on`, `predicate` and `cross`; what cannot be compared is refused here."""
     if is_graph(predicate):
         return _graph(streams, on, predicate, cross)
@@ -103,7 +103,7 @@ def compare(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool)
     return Comparison(chosen, columns, kinds, numeric=numeric)
 
 
-def _graph(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool) -> Comparison:
+def _graph(streams: Mapping[str, Stream], on: str | Sequence[str] | None, predicate: PredicateSpec, cross: bool) -> Comparison:
     if on is not None:
         raise PenstockError(f"on must be left out where predicate names the columns that are linked, got {on!r}")
     graph = Graph.parse(predicate, tuple(streams), cross=cross)

@@ -19,18 +19,19 @@ from penstock.core.graph import is_graph
 from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
-from penstock.engine.worth import unit_of
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
-from penstock.policies.table import AUTO, best_policy
+from penstock.policies.table import AUTO
 from penstock.shard.division import part_of, shard_count
+from penstock.shard.given_rates import GIVEN, mark_of, read_given
 from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import LOST, TIME, VALUE, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.shares.budget import Budget as SharedBudget
+from penstock.shard.shares.budget import Budget
 from penstock.shard.state_rows import JOINS
+from penstock.shard.stream_window import ends_of
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,
@@ -68,12 +69,12 @@ class PlannedJoin:
     shard: Shard
     least: float | None
     action: str
-    budget: SharedBudget | None = None  # of several joins
+    budget: Budget | None = None  # of several joins
 
     @property
     def unit(self) -> str:
         """In what its tuples are weighed."""
-        return unit_of(self.shard.engine)
+        return self.shard.engine.worth_unit()
 
     @property
     def spark(self) -> SparkSession:
@@ -87,10 +88,11 @@ def plan_join(
     on: str | Sequence[str] | None,
     predicate: PredicateSpec,
     cross: bool,
-    memory: Memory | SharedBudget,
+    memory: Memory | Budget,
     policy: PolicySpec | None,
     allocation: str,
     stats: str,
+    given: Mapping[tuple[str, Any], float] | None,
     objective: ObjectiveSpec,
     condition: str | None,
     shards: int | None,
@@ -135,6 +137,7 @@ def plan_join(
     limit = limit_of(ahead, sides)
     budget, common = memory_of(memory, names, allocation, overhead)
     parts = route.shards * (1 if common is None else common.parts)
+    table = rates_of(given, stats, names, compared, arrow_schema(schema).types[: len(keys[0])])
     plan = ShardPlan(
         streams=names,
         keys=len(keys[0]),
@@ -146,7 +149,7 @@ def plan_join(
             "memory": part_of(budget, names, parts),
             "allocation": allocation,
             "policy": AUTO if policy is None else policy,
-            "stats": choose("stats", stats, RUNNING),
+            "stats": choose("stats", stats, (*RUNNING, GIVEN)),
             "objective": objective,
         }
         | compared.options()
@@ -154,6 +157,7 @@ def plan_join(
         schema=arrow_schema(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
         times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
         has_importance=weighed,
+        lifetimes=tuple(side.lifetime is not None for side in sides) if any(side.lifetime is not None for side in sides) else (),
         name=name_of(name),
         shards=tuple(int(i) for i in shard_ids(route.shards)),
         ghosts=max(1, whole_number("ghosts", ghosts) // route.shards),
@@ -171,17 +175,19 @@ def plan_join(
         trust=yes_or_no("trust", trust),
         max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
         ahead=limit if sides[0].frame.isStreaming else None,
+        given=table,
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",
             "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
             **terms,
             **({} if common is None else {JOINS: list(common.joins)}),
+            **({} if table is None else {GIVEN: mark_of(table)}),
         },
     )
     shard = Shard(plan)  # whatever is wrong with the options is said now, and not by a worker
     if plan.options["policy"] == AUTO:
-        plan = replace(plan, options=plan.options | {"policy": best_policy(shard.problem)}, auto=True)
+        plan = replace(plan, options=plan.options | {"policy": shard.chosen}, auto=True)
     if sides[0].frame.isStreaming:
         shard.engine.check_keepable()
     if archive is not None:
@@ -196,22 +202,33 @@ def plan_join(
     return made
 
 
+def rates_of(given: Any, stats: str, streams: Sequence[str], compared: Comparison, kinds: Sequence[Any]) -> Any:
+    """The table of given rates by the columns of the key; None where statistics are others."""
+    if (given is None) != (stats != GIVEN):
+        raise PenstockError(f"given must be a table of rates exactly when stats is 'given', got stats {stats!r}")
+    if given is None:
+        return None
+    if not compared.by_key:
+        raise PenstockError(f"stats 'given' holds rates by key and needs equal keys named by on=, got {compared.text}")
+    return read_given(given, streams, kinds)
+
+
 def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison) -> ShardPlan:
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION
-    windows = tuple(int(window.length) if window.kind == "time" else None for window in shard.problem.windows)
     ledger = LedgerPlan(
         name=plan.name,
         streams=plan.streams,
         keys=plan.keys,
         payload=((*plan.key_names, *plan.payload[0]), *plan.payload[1:]),
-        windows=windows,
+        windows=shard.problem.stays,
         objective=named if plan.has_importance else None,
         condition=plan.condition,
         schema=schema.json(),
         has_importance=plan.has_importance,
         **links_in_ledger(compared, plan.sent),
+        expires=ends_of(shard.problem),
         counted=json.dumps(counted_rows(shard.problem.windows)),
         zone=plan.facts.get(ZONE),
         ansi=plan.facts.get(ANSI),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +17,7 @@ from penstock.core.errors import PenstockError
 from penstock.shard.cells import SHARD
 from penstock.shard.row_order import ORDER
 from penstock.shard.shard import IMPORTANCE, TIME
-from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_matches, window_of
+from penstock.shard.stream_window import LIFETIME, NOT_GIVEN, check_lateness, check_matches, window_of
 from penstock.spark.session.first_line import first_line
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
@@ -36,20 +38,21 @@ class Stream:
 
     frame: DataFrame
     time: str
-    window: int | str  # microseconds, "none", "rows:C" or "rows_per_key:C"
+    window: int | str  # microseconds, or a text that `Window.parse` reads
     key: tuple[str, ...] | None
     importance: str | Column | None
     lateness: int
     order: str | None
     columns: tuple[str, ...] | None
     matches: int | None = None
+    lifetime: Column | None = None  # in microseconds
 
 
 def stream(
     df: DataFrame,
     *,
     time: str,
-    window: str | None = NOT_GIVEN,
+    window: str | Sequence[tuple[Any, str]] | None = NOT_GIVEN,
     rows_per_key: int | None = None,
     key: str | Sequence[str] | None = None,
     importance: str | Column | None = None,
@@ -57,11 +60,16 @@ def stream(
     order: str | None = None,
     columns: Sequence[str] | None = None,
     matches: int | None = None,
+    lifetime: str | Column | None = None,
 ) -> Stream:
     """A DataFrame as one side of a join.
 
     * `time`: the column of event time, a timestamp; `window`: how long its rows wait for partners, such as "10 minutes", None for no end,
-      or "rows:100" for the last 100 rows of the stream (then the join has one shard).
+      "tumbling:10 minutes" for consecutive windows, counted from 1970 in UTC, "landmark:2024-01-01 00:00:00" for all rows from a time on,
+      "rows:100" for the last 100 rows of the stream (then the join has one shard), or pairs (time, duration) where it changes, such as
+      [("2024-01-01", "10 minutes"), ("2024-02-01", "5 minutes")]: a row keeps the window of its own time.
+    * `lifetime`: how long each row waits by itself: a column or SQL expression, an interval of days to seconds such as `ends - starts`, or
+      whole numbers, which are microseconds. `window` may be left out then; it says no more than how fast statistics age.
     * `rows_per_key`: instead of `window`, the last so many rows of the stream with the same key.
     * `key`: the columns to match, where their names differ from `on`.
     * `importance`: a column or SQL expression, > 0: what the row is worth.
@@ -94,10 +102,10 @@ def stream(
                 f"df must not carry a watermark, got one on {field.name!r}: Penstock keeps event time itself, and Spark would not let you "
                 'set a watermark on the joined rows. Leave withWatermark out here, and say lateness="..." instead'
             )
-    length, late = window_of(window, rows_per_key), microseconds(lateness, "lateness")
+    length, late = window_of(window, rows_per_key, mortal=lifetime is not None), microseconds(lateness, "lateness")
     check_lateness(length, late)
     check_matches(matches)
-    return Stream(df, time, length, own, importance, late, order, kept, matches)
+    return Stream(df, time, length, own, importance, late, order, kept, matches, _lifetime(df, time, lifetime))
 
 
 def names_in(argument: str, value: Any) -> tuple[str, ...]:
@@ -112,16 +120,39 @@ def names_in(argument: str, value: Any) -> tuple[str, ...]:
 def _check_importance(df: DataFrame, time: str, importance: Any) -> None:
     if importance is None:
         return
-    if not isinstance(importance, str | Column):
-        raise PenstockError(f"importance must be a column or an SQL expression, got {importance!r}")
-    try:
-        column = F.expr(importance) if isinstance(importance, str) else importance
-        kind = df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
-    except Exception as error:
-        told = first_line(error)
-        raise PenstockError(f"importance must be an SQL expression over {', '.join(df.columns)}, got {importance!r}: {told}") from None
+    kind = _type_of("importance", df, time, importance)
     if not isinstance(kind, T.NumericType):
         raise PenstockError(f"importance must be a number, got {importance!r} of type {kind.simpleString()}")
+
+
+def _lifetime(df: DataFrame, time: str, lifetime: Any) -> Column | None:
+    """Lifetimes in microseconds."""
+    if lifetime is None:
+        return None
+    kind = _type_of("lifetime", df, time, lifetime)
+    column = F.expr(lifetime) if isinstance(lifetime, str) else lifetime
+    if isinstance(kind, T.DayTimeIntervalType):
+        whole = column.cast(T.DayTimeIntervalType())  # which has all the fields
+        parts = [F.extract(F.lit(part), whole) * F.lit(UNITS[part]) for part in ("day", "hour", "minute", "second")]
+        return reduce(add, parts).cast("bigint")
+    if not isinstance(kind, T.IntegralType):
+        raise PenstockError(
+            "lifetime must be an interval of days to seconds, or a whole number of microseconds, "
+            f"got {lifetime!r} of type {kind.simpleString()}"
+        )
+    return column.cast("bigint")
+
+
+def _type_of(argument: str, df: DataFrame, time: str, value: Any) -> T.DataType:
+    """The type of a column or an SQL expression over a frame."""
+    if not isinstance(value, str | Column):
+        raise PenstockError(f"{argument} must be a column or an SQL expression, got {value!r}")
+    try:
+        column = F.expr(value) if isinstance(value, str) else value
+        return df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
+    except Exception as error:
+        told = first_line(error)
+        raise PenstockError(f"{argument} must be an SQL expression over {', '.join(df.columns)}, got {value!r}: {told}") from None
 
 
 def prepared(side: Stream, sent: Mapping[str, Column], out: Mapping[str, str], weighed: bool, places: Places) -> DataFrame:
@@ -139,6 +170,7 @@ def prepared(side: Stream, sent: Mapping[str, Column], out: Mapping[str, str], w
         *([] if side.order is None else [F.col(quoted(side.order)).alias(ORDER)]),
         *(column.alias(name) for name, column in sent.items()),
         *([importance.cast("double").alias(IMPORTANCE)] if weighed else []),
+        *([] if side.lifetime is None else [side.lifetime.alias(LIFETIME)]),
         *(F.col(quoted(column)).alias(name) for column, name in out.items()),
     ]
     chosen = frame.select(*columns)

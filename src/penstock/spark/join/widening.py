@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,7 +14,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.join.stream import Stream, keys_of, quoted
 
 
-def widened(streams: Mapping[str, Stream], on: Any) -> dict[str, Stream]:
+def widened(streams: Mapping[str, Stream], on: str | Sequence[str] | None) -> dict[str, Stream]:
     """The streams with key columns of one type each, where Spark has one that holds all of theirs: int and bigint become bigint.
 
     What is wrong with the keys otherwise is for others to say.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.streaming import StreamingQuery
+
 from penstock.core.errors import PenstockError
 from penstock.spark.observe.metrics import HAS_IMPORTANCE
 
@@ -41,7 +43,7 @@ class Progress:
         return "\n".join(lines)
 
 
-def progress(query: Any) -> Progress | None:
+def progress(query: StreamingQuery) -> Progress | None:
     """The metrics of the last batch of a streaming query; None before the first. `print` shows a table.
 
     A batch without data, in which Spark only advances a watermark, does not reach the join: what is held and the totals of the query are

@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from penstock.core.errors import PenstockError
+from penstock.core.rates import read_rates
 from penstock.ledger.store import local_path
 from penstock.pipeline.recipe import Recipe, generator_arguments
+from penstock.shard.stream_window import window_text
 from penstock.spark.join.join import join, stream
 from penstock.spark.session.first_line import first_line
 from penstock.spark.session.presence import GENERATOR, too_old
@@ -40,13 +42,16 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             frame = frame.where(said["where"]) if said["where"] else frame
         with _about(recipe, f"streams.{name}.select"):
             frame = frame.selectExpr(*said["select"]) if said["select"] else frame
-        kept = ("key", "importance", "order", "columns", "rows_per_key", "matches")
+        kept = ("key", "importance", "order", "columns", "rows_per_key", "matches", "lifetime")
         options = {option: said[option] for option in kept if said[option] is not None}
-        lengths = {option: _length(said[option]) for option in ("window", "lateness") if said[option] is not None}
+        lengths: dict[str, Any] = {option: window_text(said[option]) for option in ("window", "lateness") if said[option] is not None}
         with _about(recipe, f"streams.{name}", joint="."):
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
         options = {option: value for option, value in recipe.join.items() if value is not None}
+        if "given" in options:
+            key = recipe.join["on"] or next(iter(recipe.streams.values()))["key"]
+            options["given"] = read_rates(Path(_place(options["given"])), key, argument="given")
         return join(sides, **options | {name: _place(options[name]) for name in ("archive", "shared") if options.get(name)})
 
 
@@ -71,10 +76,6 @@ def _about(recipe: Recipe, key: str, *, joint: str = ": ") -> Iterator[None]:
         raise PenstockError(f"{recipe.file}: {key}{joint}{error}") from error
     except PySparkException as error:
         raise PenstockError(f"{recipe.file}: {key}: {first_line(error)}") from error
-
-
-def _length(said: Any) -> Any:
-    return said if isinstance(said, str) else f"{said} microseconds"
 
 
 def _place(path: str) -> str:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Bools, Ints
 from penstock.core.value import OBJECTIVES
+from penstock.engine.contract import Renumber
 from penstock.policies.table import POLICIES
 from penstock.shard.division import SPAN, part_of, shard_count
 from penstock.shard.keys import KeyBook
@@ -39,9 +40,6 @@ from penstock.spark.reshard.rewrite import StateRows, rewrite_state
 
 Places = Callable[[Sequence[pa.Array]], Ints]
 """The new shard of each key, by the columns of the keys."""
-
-Renumber = Callable[[int, Ints], Ints]
-"""The numbers of an old shard's keys in the book of all."""
 
 Mine = Callable[[int, int, Ints], Bools]
 """Which keys of an old shard belong to a new one: `mine(new, old, keys)`."""
@@ -63,9 +61,11 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
             "shards by cell, or be copies in a matrix; use a new checkpoint"
         )
     if not _divisible(fixed, plan_of(facts)):  # before any of the state is read
-        raise PenstockError("the state of a policy or value function of yours or of rows_per_key cannot be divided; use a new checkpoint")
+        raise PenstockError("the state of a policy or value function of yours cannot be divided; use a new checkpoint")
     old = opened(rows)
     plan = old[0].plan
+    if not all(shard.engine.is_compiled for shard in old):
+        raise PenstockError("the state was begun by an earlier release, step by step, and cannot be divided; use a new checkpoint")
     if any(str(window).startswith("rows:") for window in fixed["window"].values()):
         raise PenstockError("shards must be 1 where a window counts the rows of a whole stream; the state cannot be divided")
     if count == len(plan.shards):

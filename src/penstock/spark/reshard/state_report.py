@@ -8,12 +8,12 @@ import numpy as np
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from penstock.core.duration import in_units
 from penstock.core.errors import PenstockError
 from penstock.ledger.settled_marks import last_commit
 from penstock.policies.table import POLICIES
 from penstock.shard.shard import Shard
 from penstock.shard.state_rows import is_join, made_with
+from penstock.shard.stream_window import window_text
 from penstock.spark.reshard.reshard import opened
 from penstock.spark.reshard.rewrite import StateRows
 from penstock.statistics.return_curves import picture
@@ -50,7 +50,7 @@ def _rows(spark: SparkSession, root: str, batch: int, store: Row) -> StateRows:
 def _lines(rows: StateRows, batch: int) -> list[str]:
     facts = made_with(rows["head"][0][2])
     fixed: dict[str, Any] = facts["fixed"]
-    windows = ", ".join(f"{name} {in_units(window) if isinstance(window, int) else window}" for name, window in fixed["window"].items())
+    windows = ", ".join(f"{name} {window_text(window)}" for name, window in fixed["window"].items())
     lines = [
         f"join {facts['made']['name']} of {', '.join(fixed['streams'])}, after batch {batch}",
         f"windows    {windows}",
@@ -72,5 +72,5 @@ def _learned(shards: list[Shard], names: list[str]) -> list[str]:
     if not known:
         return []
     tables = np.sum([source.tables for source in known], axis=0)
-    drawn = picture(tables, names, known[0].scale, lambda ticks: in_units(max(1, round(ticks))))
+    drawn = picture(tables, names, known[0].scale)
     return [f"learned    {drawn[0]}", *(f"           {line}" for line in drawn[1:])]

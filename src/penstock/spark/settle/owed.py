@@ -7,6 +7,7 @@ a row are matched with those of their own shard only.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 from operator import add, mul
 
@@ -16,10 +17,12 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.window import Window
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import LIMIT
 from penstock.core.value import Objective
 from penstock.ledger.ledger import (
     ARRIVED,
     BATCH,
+    EXPIRY,
     GONE,
     IMPORTANCE,
     KEY,
@@ -47,7 +50,7 @@ def owed_outputs(
 ) -> DataFrame:
     """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
-    ledger = _with_ends(ledger, plan)
+    ledger, plan = _with_ends(ledger, plan), _with_stays(ledger, plan)
     if since == NOTHING:
         owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
     else:
@@ -79,6 +82,16 @@ def _with_ends(ledger: DataFrame, plan: LedgerPlan) -> DataFrame:
     return ledger.withColumn(_ENDS, ends)
 
 
+def _with_stays(ledger: DataFrame, plan: LedgerPlan) -> LedgerPlan:
+    """With the longest lifetime that the ledger has of a stream whose tuples have their own: nobody knew it beforehand."""
+    own = [stream for stream, expires in enumerate(plan.expires) if expires and plan.windows[stream] is None]
+    if not own:
+        return plan
+    longest = ledger.where(F.col(STREAM).isin(own)).groupBy(STREAM).agg(F.max(F.col(EXPIRY) - F.col(TIME)))
+    found = {stream: length for stream, length in longest.collect() if 0 < length < LIMIT}
+    return replace(plan, windows=tuple(found.get(stream, window) for stream, window in enumerate(plan.windows)))
+
+
 def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
     """The streams, where that of `pivot` is the first to bring a new tuple: those before it bring old ones, those after it any."""
     sides = []
@@ -99,7 +112,8 @@ def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> 
     tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _identity(plan), "left")
     columns = [F.col(f"_{name}") for name in plan.sent(stream)]
     columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
-    own = (ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else []))
+    own = [ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else [])]
+    own += [EXPIRY] if plan.expires and plan.expires[stream] else []
     columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
     columns += [F.col(own) for own in plan.columns(stream) if own in ledger.columns]
     windows = [window for window in plan.windows if window is not None]
@@ -137,6 +151,10 @@ def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
                 window = plan.windows[early]
                 if window is not None:
                     out = out.where(F.col(f"{TIME}_{late}") - F.col(f"{TIME}_{early}") < window)
+    now = F.greatest(*(F.col(f"{TIME}_{stream}") for stream in range(len(sides))))
+    for stream in range(len(sides)):
+        if f"{EXPIRY}_{stream}" in out.columns:
+            out = out.where(now < F.col(f"{EXPIRY}_{stream}"))
     last = F.greatest(*(F.col(f"{ARRIVED}_{stream}") for stream in range(len(sides))))
     for stream in range(len(sides)):
         ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
@@ -198,6 +216,7 @@ def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
         ours += [T.StructField(f"{KEY}{number}", result[plan.payload[0][number]].dataType) for number in range(plan.keys)]
     else:
         ours += [T.StructField(f"_{name}", plain(T.DataType.fromDDL(kind))) for name, kind in links["types"].items()]
+    ours += [T.StructField(EXPIRY, T.LongType())] if plan.expires else []
     return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
 
 

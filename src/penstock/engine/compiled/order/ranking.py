@@ -20,8 +20,10 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, tolls
+from penstock.engine.compiled.key_clocks import leaves_at
+from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, sums, tolls
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
+from penstock.engine.units import Whole, below, take
 
 # Plain numbers, which are constants of the machine code.
 ARRIVAL, DRAW, PRICE, LIFE, STAY, SCORE, SCORE_TIMES_PRICE, SCORE_PLUS_PRICE, GAIN_LOSS = (kind.value for kind in Kind)
@@ -57,7 +59,7 @@ def life_left(memory: Memory, stream: int, expiry: int) -> int:
 @inlined
 def remaining(memory: Memory, slot: int) -> int:
     """`life_left` of a retained tuple."""
-    return life_left(memory, slots(memory)[slot].stream, slots(memory)[slot].expiry)
+    return life_left(memory, slots(memory)[slot].stream, leaves_at(memory, slot))
 
 
 @inlined
@@ -132,7 +134,9 @@ def group_of(memory: Memory, slot: int) -> int:
 
 @inlined
 def price_of(memory: Memory, group: int) -> float:
-    """The price of a group's tuples."""
+    """The price of a group's tuples, without the factor that all of its stream have; nothing where that is nothing."""
+    if memory.massed and lanes(memory)[groups(memory)[group].stream].factor == 0.0:
+        return 0.0
     return float(bands(memory)[group].price if memory.banded else groups(memory)[group].price)
 
 
@@ -163,15 +167,33 @@ def first(memory: Memory, level: int, group: int) -> int:
 
 @kernel
 def score_of(memory: Memory, level: int, group: int, slot: int) -> float:
-    """The score of the first tuple of a class, without what all tuples of its stream have lost."""
+    """The score of the first tuple of a class; of `dgl` nearly, and with what all tuples of its stream have lost."""
     if level:
         return 0.0
     score = ranks(memory)[slot].score
     if memory.kind == SCORE_TIMES_PRICE:
-        return float(score * groups(memory)[group].price)
+        return float(score * price_of(memory, group))
     if memory.kind == SCORE_PLUS_PRICE:
         return float(score + memory.match_weight * groups(memory)[group].price)
     return float(score)
+
+
+@inlined
+def sum_of(memory: Memory, slot: int) -> Whole:
+    """dgl: the score of a tuple and what all have lost so far."""
+    return sums(memory)[slot].high, sums(memory)[slot].mid, sums(memory)[slot].low
+
+
+@inlined
+def lost_in(memory: Memory, stream: int) -> Whole:
+    """dgl: what all tuples of a stream have lost so far."""
+    return lanes(memory)[stream].lost_high, lanes(memory)[stream].lost_mid, lanes(memory)[stream].lost_low
+
+
+@inlined
+def score_in_units(memory: Memory, slot: int) -> Whole:
+    """dgl: the score of a tuple that is above the floor."""
+    return take(sum_of(memory, slot), lost_in(memory, slots(memory)[slot].stream))
 
 
 @kernel
@@ -181,6 +203,9 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     v = first(memory, level, other)
     p = price_of(memory, group)
     q = price_of(memory, other)
+    if memory.massed:
+        p *= lanes(memory)[slots(memory)[u].stream].factor
+        q *= lanes(memory)[slots(memory)[v].stream].factor
     if memory.kind <= STAY:
         if memory.prices == PATTERNS:
             sign = compare_patterns(memory, group, other)
@@ -191,16 +216,18 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
         if memory.prices == PATTERNS and marks(memory)[u] != marks(memory)[v]:
             return bool((marks(memory)[u] < marks(memory)[v]) != memory.youngest)
     else:
-        x = score_of(memory, level, group, u)
-        y = score_of(memory, level, other, v)
-        if level == 0:
-            lost = lanes(memory)[slots(memory)[u].stream].offset
-            other_lost = lanes(memory)[slots(memory)[v].stream].offset
-            if lost != other_lost:
-                x -= lost
-                y -= other_lost
-        if x != y:
-            return bool(x < y)
+        if memory.kind != GAIN_LOSS:
+            x = score_of(memory, level, group, u)
+            y = score_of(memory, level, other, v)
+            if memory.massed and memory.kind == SCORE_TIMES_PRICE:
+                x = ranks(memory)[u].score * p
+                y = ranks(memory)[v].score * q
+            if x != y:
+                return bool(x < y)
+        elif level == 0:
+            s, t = score_in_units(memory, u), score_in_units(memory, v)
+            if s != t:
+                return below(s, t)
         if memory.tied and ranks(memory)[u].importance != ranks(memory)[v].importance:
             return bool(ranks(memory)[u].importance < ranks(memory)[v].importance)
         if memory.kind == GAIN_LOSS and p != q:

@@ -17,8 +17,9 @@ Nobody asks who leaves first while there is room for all: tournaments are held o
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.kinetic import climb_kinetic, judge, lane_of, vacate
-from penstock.engine.compiled.ranking import (
+from penstock.engine.compiled.key_clocks import leaves_at
+from penstock.engine.compiled.order.kinetic import climb_kinetic, judge, lane_of, vacate
+from penstock.engine.compiled.order.ranking import (
     STAY,
     ahead,
     first,
@@ -27,9 +28,9 @@ from penstock.engine.compiled.ranking import (
     stream_of,
     toll_of,
 )
-from penstock.engine.compiled.sort_key import LAST, LOW, TIE, key_of
+from penstock.engine.compiled.order.sort_key import LAST, LOW, TIE, key_of
+from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at
 from penstock.engine.compiled.state import Memory, bands, groups, holders, keys, lanes, moments, slots, waiting, worths
-from penstock.engine.compiled.tree import BLOCK, block_of, class_at, root_at
 
 PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside the tournament until the shedding is done
 
@@ -61,7 +62,7 @@ def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: b
     elif there:
         price = price_of(memory, group)
         worths(memory)[leaf] = max(0.0, price - toll_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
-        moments(memory)[leaf] = slots(memory)[first(memory, 0, group)].expiry
+        moments(memory)[leaf] = leaves_at(memory, first(memory, 0, group))
     else:
         vacate(memory, leaf)
 

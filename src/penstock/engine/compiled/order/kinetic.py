@@ -9,9 +9,9 @@ import numpy as np
 
 from penstock.core.compiled import inlined, kernel
 from penstock.core.window import NEVER
-from penstock.engine.compiled.ranking import ahead, compare_products, stream_of
+from penstock.engine.compiled.order.ranking import ahead, compare_products, stream_of
+from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at
 from penstock.engine.compiled.state import Memory, dues, holders, lanes, moments, owns, stack, worths
-from penstock.engine.compiled.tree import BLOCK, block_of, class_at, root_at
 
 _ROUNDING = 1e-14  # products closer than this, relatively, are compared exactly
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.ranking import GAIN_LOSS, PATTERNS, SCORE, first, price_of, score_of
+from penstock.engine.compiled.order.ranking import GAIN_LOSS, PATTERNS, SCORE, first, price_of, score_of
 from penstock.engine.compiled.state import Memory, bands, groups, ranks, slots
 
 TIE = 0x7FFFFFFF
@@ -59,7 +59,8 @@ def key_of(memory: Memory, level: int, group: int) -> int:
         return _band_key(memory, group)
     slot = first(memory, level, group)
     worth = score_of(memory, level, group, slot) if memory.kind >= SCORE else price_of(memory, group)
-    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if _is_short(worth) else TIE)
+    whole = _is_short(worth) and (level == 1 or memory.kind != GAIN_LOSS)  # of what is above the floor the number is not all
+    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if whole else TIE)
 
 
 @inlined

@@ -10,8 +10,9 @@ links per tuple.
 from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
-from penstock.engine.compiled.ranking import GAIN_LOSS
+from penstock.engine.compiled.order.ranking import GAIN_LOSS, sum_of
 from penstock.engine.compiled.state import Memory, floors, groups, ranks, slots
+from penstock.engine.units import below
 
 
 @inlined
@@ -119,6 +120,10 @@ def heap_remove(memory: Memory, level: int, group: int, slot: int) -> None:
 def _sooner(memory: Memory, u: int, v: int) -> bool:
     if ranks(memory)[u].score != ranks(memory)[v].score:
         return bool(ranks(memory)[u].score < ranks(memory)[v].score)
+    if memory.kind == GAIN_LOSS and not slots(memory)[u].ground:
+        s, t = sum_of(memory, u), sum_of(memory, v)
+        if s != t:
+            return below(s, t)
     if memory.tied and ranks(memory)[u].importance != ranks(memory)[v].importance:
         return bool(ranks(memory)[u].importance < ranks(memory)[v].importance)
     if slots(memory)[u].time != slots(memory)[v].time:

@@ -1,0 +1,198 @@
+"""Past arrivals, found by links: how much of what has come in other streams matches a row.
+
+The same indexes as those of memory, over arrivals that are remembered whether they were kept or shed. Arrivals that no price can tell
+apart are one entry, with the sum of their weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.core.compiled import inlined, kernel
+from penstock.core.problem import Problem
+from penstock.core.trace import Floats, Ints
+from penstock.core.value import finish, fold, start
+from penstock.engine.compiled.linked.links import (
+    Linked,
+    cell_of,
+    collect,
+    enlist,
+    fill,
+    index_sizes,
+    is_known,
+    keep_values,
+    show,
+    value_at,
+    value_of,
+)
+from penstock.engine.compiled.linked.ordered import BLOCK, place_in, shelf_of
+from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, entries, found, in_one_block, indexes, shelves
+
+DONE, NEEDS_ROOM, TOO_MANY = range(3)
+
+
+class Past(NamedTuple):
+    """Entries by number, as columns, and the sums of what each stream has."""
+
+    stream: Ints
+    importance: Floats
+    weight: Floats
+    held: Ints  # entries of each stream
+    mass: Floats  # their weight
+
+
+class Rows(NamedTuple):
+    """Arrivals as columns; `values` has a line for each."""
+
+    stream: Ints
+    time: Ints
+    key: Ints
+    values: Ints
+    importance: Floats
+    weight: Floats
+
+
+def open_past(problem: Problem, width: int, items: int, rows: int) -> tuple[dict[str, Any], Memory, Past]:
+    """Room for so many entries, and for so many rows of one instant."""
+    n = problem.n_streams
+    linked = Linked.of(problem, width)
+    sizes = dict.fromkeys(ARRAYS, 1) | index_sizes(linked, n, items, rows, counted=False)
+    arrays = in_one_block(sizes)
+    memory = attach(arrays)
+    fill(arrays, memory, linked, items)
+    memory.streams, memory.indexed = n, 1
+    memory.objective = 0 if problem.steady or n > 2 else problem.objective.code
+    return arrays, memory, Past(np.zeros(items, np.int64), np.ones(items), np.zeros(items), np.zeros(n, np.int64), np.zeros(n))
+
+
+@kernel
+def tally(memory: Memory, past: Past, rows: Rows, rates: Floats, most: int, at: Ints) -> int:
+    """Remember rows from `at[0]` on, instant by instant, and give each the rates at which it is matched; `at[1]` entries are in use.
+
+    In the column of a row's own stream is what it weighs itself.
+    """
+    items, time, stream = len(past.stream), rows.time, rows.stream
+    while at[0] < len(time):
+        begin = at[0]
+        end = begin + 1
+        while end < len(time) and time[end] == time[begin]:
+            end += 1
+        if at[1] + end - begin > items or memory.values_size < (items + end - begin) * memory.width:
+            at[2] = end - begin
+            return NEEDS_ROOM
+        show(memory, rows.values, begin, end)
+        for row in range(begin, end):
+            if rows.key[row] >= 0:
+                at[1] = remember(memory, past, ~(row - begin), stream[row], rows.importance[row], rows.weight[row], at[1])
+        for row in range(begin, end):
+            if rows.key[row] < 0:
+                rates[row, :] = 0.0
+                continue
+            for other in range(memory.streams):
+                rates[row, other] = rate_of(memory, past, ~(row - begin), stream[row], other, rows.importance[row])
+            rates[row, stream[row]] = rows.weight[row]
+        at[0] = end
+        for one in range(memory.streams):
+            if past.held[one] > most:
+                return TOO_MANY
+    return DONE
+
+
+@kernel
+def remember(memory: Memory, past: Past, pick: int, stream: int, importance: float, weight: float, filled: int) -> int:
+    """Add an arrival to the entry that is like it, or make one; how many there are then."""
+    past.mass[stream] += weight
+    entry = _same(memory, past, pick, stream, importance)
+    if entry >= 0:
+        past.weight[entry] += weight
+        return filled
+    keep_values(memory, pick, filled)
+    past.stream[filled] = stream
+    past.importance[filled] = importance
+    past.weight[filled] = weight
+    past.held[stream] += 1
+    enlist(memory, filled, stream, filled)
+    return filled + 1
+
+
+@kernel
+def rate_of(memory: Memory, past: Past, pick: int, stream: int, other: int, importance: float) -> float:
+    """The weight, or the value, of the past arrivals of stream `other` that match a tuple of `stream`."""
+    if stream == other:
+        return 0.0
+    if accesses(memory)[stream * memory.streams + other].index < 0:
+        return float(past.mass[other])
+    total = 0.0
+    objective = memory.objective
+    for at in range(collect(memory, pick, stream, other, found(memory))):
+        entry = found(memory)[at]
+        if objective > 0:
+            value = fold(objective, fold(objective, start(objective), importance), past.importance[entry])
+            total += past.weight[entry] * finish(objective, value, 2)
+        else:
+            total += past.weight[entry]
+    return total
+
+
+@kernel
+def weigh_all(memory: Memory, past: Past, rows: Rows, rates: Floats) -> None:
+    """The rates at which tuples are matched."""
+    for row in range(len(rows.stream)):
+        show(memory, rows.values, row, row + 1)
+        for other in range(memory.streams):
+            known = rows.key[row] >= 0
+            rates[row, other] = rate_of(memory, past, -1, rows.stream[row], other, rows.importance[row]) if known else 0.0
+
+
+@kernel
+def fill_past(memory: Memory, past: Past, rows: Rows) -> int:
+    """Remember arrivals that differ, into an empty past."""
+    filled = 0
+    for row in range(len(rows.stream)):
+        show(memory, rows.values, row, row + 1)
+        filled = remember(memory, past, -1, rows.stream[row], rows.importance[row], rows.weight[row], filled)
+    return filled
+
+
+@inlined
+def _looks(memory: Memory, pick: int, stream: int) -> int:
+    """An index that has, or would have, a tuple of this stream; -1 if none."""
+    for looker in range(memory.streams):
+        access = looker * memory.streams + stream
+        if accesses(memory)[access].index >= 0 and is_known(memory, access, pick):
+            return int(access)
+    return -1
+
+
+@kernel
+def _same(memory: Memory, past: Past, pick: int, stream: int, importance: float) -> int:
+    """The entry that is priced as this arrival; -1 if there is none."""
+    access = _looks(memory, pick, stream)
+    if access < 0 or indexes(memory)[accesses(memory)[access].index].shelves == 0:
+        return -1
+    index = accesses(memory)[access].index
+    cell, value = cell_of(memory, access, pick, 0), value_of(memory, access, pick)
+    shelf = shelf_of(memory, index, cell, value, -1)
+    last = index * memory.room + indexes(memory)[index].shelves
+    place = place_in(memory, shelf, cell, value, -1)
+    while shelf < last:
+        base = shelves(memory)[shelf].block * BLOCK
+        for at in range(base + place, base + shelves(memory)[shelf].length):
+            entry = entries(memory)[at]
+            if entry.cell != cell or entry.value != value:
+                return -1
+            if past.importance[entry.slot] == importance and _is_like(memory, pick, entry.slot):
+                return int(entry.slot)
+        shelf += 1
+        place = 0
+    return -1
+
+
+@inlined
+def _is_like(memory: Memory, pick: int, item: int) -> bool:
+    for column in range(memory.width):
+        if value_at(memory, pick, column) != value_at(memory, item, column):
+            return False
+    return True

@@ -1,0 +1,98 @@
+"""The ordered index against a sorted list, and statistics of matches against the sums that they estimate."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.core.batch import Batch
+from penstock.core.problem import Problem
+from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
+from penstock.engine.compiled.linked.ordered import BLOCK, insert, place_in, remove, room_for, shelf_of
+from penstock.engine.compiled.state import ARRAYS, attach, in_one_block
+from penstock.statistics.matches import DecayedMatches, drawn
+from strategies import COMPILED
+
+Key = tuple[int, float, int]
+
+
+def opened(items: int) -> tuple[dict[str, Any], Any]:
+    """Two empty indexes with room for so many items."""
+    linked = Linked.of(Problem.of(("R", "S"), window=1, memory=1, predicate="<"))
+    arrays = in_one_block(dict.fromkeys(ARRAYS, 1) | index_sizes(linked, 2, items, 1, counted=False))
+    memory = attach(arrays)
+    fill(arrays, memory, linked, items)
+    return arrays, memory
+
+
+def contents(arrays: dict[str, Any], memory: Any, index: int) -> list[Key]:
+    """The entries in order, as the directory leads to them."""
+    base = index * int(memory.room)
+    found: list[Key] = []
+    for shelf in arrays["shelves"][base : base + arrays["indexes"]["shelves"][index]]:
+        lines = arrays["entries"][shelf["block"] * BLOCK :][: shelf["length"]]
+        assert 0 < len(lines) <= BLOCK and (shelf["cell"], shelf["value"], shelf["row"]) == tuple(lines[0])[:3]
+        found += [(int(line["cell"]), float(line["value"]), int(line["row"])) for line in lines]
+    return found
+
+
+@pytest.mark.parametrize("few", (1, 3, 1000))
+@pytest.mark.parametrize("seed", range(3))
+def test_an_index_is_a_sorted_list(few, seed):
+    """Filled, thinned out and filled again, with few and with many equal values; two indexes do not meet."""
+    random, size = Random(f"{few} {seed}"), 900 if COMPILED else 200
+    arrays, memory = opened(size)
+    expected: list[list[Key]] = [[], []]
+    for step in range(6 * size):
+        growing = step % (3 * size) < 2 * size
+        index = random.randrange(2)
+        mine = expected[index]
+        if len(mine) < size and (not mine or random.random() < (0.8 if growing else 0.1)):
+            entry = (random.randrange(2), float(random.randrange(few)), step)
+            insert(memory, index, *entry, step)
+            insort(mine, entry)
+        else:
+            remove(memory, index, *mine.pop(random.randrange(len(mine))))
+        if step % 97 == 0:
+            assert contents(arrays, memory, index) == mine
+            assert arrays["indexes"]["shelves"][index] <= room_for(len(mine))
+        if step % 13 == 0 and mine:
+            probe = (random.randrange(2), float(random.randrange(few)), -1)
+            shelf = int(shelf_of(memory, index, *probe))
+            before = sum(arrays["shelves"]["length"][index * int(memory.room) : shelf]) + int(place_in(memory, shelf, *probe))
+            assert before == bisect_left(mine, probe)
+
+
+def test_what_is_drawn_keeps_every_sum_in_expectation():
+    random = np.random.default_rng(3)
+    stream, values, weight = np.zeros(600, np.int64), np.arange(600)[:, None], random.gamma(0.5, size=600)
+    parts = []
+    for seed in range(300):
+        kept, heavier = drawn(stream, values, np.ones(600), weight, 200, seed)
+        assert 95 <= np.count_nonzero(kept) <= 105 and (heavier[kept] >= weight[kept]).all()
+        parts.append([heavier[kept & (values[:, 0] % 5 == part)].sum() for part in range(5)])
+    true = np.array([weight[values[:, 0] % 5 == part].sum() for part in range(5)])
+    error = np.std(parts, axis=0) / np.sqrt(len(parts))
+    assert (np.abs(np.mean(parts, axis=0) - true) < 4 * error).all()
+
+
+@pytest.mark.parametrize("predicate", ("<", "eps:5"))
+def test_beyond_their_bound_rates_are_estimates(predicate):
+    """With room for a tenth of what comes: within a few standard errors of the sums, and in its bytes."""
+    problem = Problem.of(("R", "S"), window=1000, memory=10, predicate=predicate, stats="decayed")
+    random, rows = np.random.default_rng(1), 3000 if COMPILED else 400
+    stream, time = random.integers(0, 2, rows), np.arange(rows) // 4
+    batch = Batch(stream, time, np.arange(rows), values=random.random((rows, 1)) * 100)
+    room = 100_000
+    bounded, exact = DecayedMatches(problem, room), DecayedMatches(problem)
+    estimate, true = bounded.rates(batch, 0)[0], exact.rates(batch, 0)[0]
+    partner = np.arange(rows), 1 - stream
+    entries = [np.count_nonzero(bounded._entries()[0] == one) for one in (0, 1)]
+    assert max(entries) <= bounded.most < rows // 3 and bounded.n_bytes <= room
+    late = np.arange(rows) >= rows // 2
+    ratio = estimate[partner][late].sum() / true[partner][late].sum()
+    assert abs(ratio - 1) < 0.1
