@@ -34,6 +34,7 @@ def warm() -> Iterator[str]:
     yield "statistics"
     for stats in ("decayed", "sketch"):
         simulate(trace, window=20, memory=30, policy="prob", stats=stats)
+    simulate(trace, window=20, memory=30, policy="prob", stats="decayed", predicate="eps:1")
     yield "optimum"
     optimum(small, window=4, memory=2)
     yield "strategies"
