@@ -18,7 +18,7 @@ from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup
 from penstock.engine.compiled.state import COUNTS, SUMS, Memory
 from penstock.engine.contract import Bands, Ranking, Renumber
-from penstock.engine.dgl_columns import are_sound, begun_again, kept_scores, take_scores, without_loss
+from penstock.engine.dgl_columns import are_sound, begun_again, kept_scores, of_earlier, take_scores, without_loss
 from penstock.engine.ranking_codes import Kind, Prices
 
 BY_KEY = 2
@@ -78,6 +78,8 @@ def from_columns(
 ) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
     arrays, memory = allocate(problem, ranking, bands, **sizes)
+    if memory.kind == Kind.GAIN_LOSS:
+        state = of_earlier(state, float(memory.unit_score))
     key = np.where(state["key"] < 0, -1 - state["row"], state["row"]) if memory.indexed else state["key"]
     where = relink(memory, state["stream"], key, *(state[name] for name in ("time", "row", "expiry")))
     if memory.indexed:
