@@ -85,7 +85,7 @@ def test_memory_may_change_at_a_restart_and_the_loss_is_still_counted(spark, tmp
 CHANGES = {
     "shards": ({"shards": 3}, "shards was 2, now it is 3"),
     "window": later({"window": "11 seconds"}, "window was l: 10 seconds, r: 10 seconds, now it is l: 11 seconds, r: 11 seconds"),
-    "policy": later({"policy": "fifo"}, "policy was prob, now it is fifo"),
+    "policy": later({"policy": "fifo"}, "policy was learned, now it is fifo"),
     "name": later({"name": "other"}, "name was penstock, now it is other"),
     "archive": ({"archive": "ledger"}, "archive was not written, now it is written"),
     "half-life": later({"half_life": "1 minute"}, "half_life was None, now it is 1 minute"),
