@@ -196,7 +196,7 @@ def test_joined_rows_are_made_some_at_a_time(monkeypatch):
         values = [side * (10_000 if n == long else n % 5) for n in range(100)]
         sides.append(pa.table({"time": range(100), "order": range(100), "key0": ["a"] * 100, f"{side}_v": values}))
     expected = pa.concat_tables(Shard(wide).play(sides, clocks_of(sides)).joined)
-    monkeypatch.setattr("penstock.shard.shard._PIECE", 50_000)
+    monkeypatch.setattr("penstock.shard.results.joined_rows._PIECE", 50_000)
     pieces = list(Shard(wide).play(sides, clocks_of(sides)).joined)
     assert pa.concat_tables(pieces).to_pylist() == expected.to_pylist() and expected.num_rows == 10_000
     sizes = [int(row_bytes(piece).sum()) for piece in pieces]

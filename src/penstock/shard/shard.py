@@ -5,7 +5,7 @@ A batch of rows comes in, is put into the order of play, played, joined with its
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,24 +30,21 @@ from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.late_rows import broken_promises, without_refused
 from penstock.shard.meter.loss import Loss
 from penstock.shard.meter.meter import Meter
-from penstock.shard.output_limit import Quota
 from penstock.shard.overhead import for_statistics, ghost_of, ghosts_in, place_of
 from penstock.shard.payload import Changes, Payload
 from penstock.shard.predicate_columns import LINKS, compared_columns, numbers_in
+from penstock.shard.results.joined_rows import JoinedRows, judged_names
+from penstock.shard.results.ledger_rows import LedgerRows
+from penstock.shard.results.output_limit import Quota
 from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
-from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shard_plan import IMPORTANCE, ShardPlan
 from penstock.shard.shares.holding import Holding
 from penstock.shard.shares.moves import Summary
-from penstock.shard.stream_window import EXPIRY, ends_of, expiry_column, lifetimes_of, without_dead
+from penstock.shard.stream_window import lifetimes_of, without_dead
 from penstock.shard.waiting_rows import Aside, Tables, Told
 from penstock.statistics.known_beforehand import Known
 from penstock.statistics.table import open_running, with_given
-
-TIME, IMPORTANCE, VALUE = "time", "importance", "value"
-LOST = "__lost"
-"""In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
-_PIECE = 64 << 20  # bytes of joined rows that are made at a time
 
 
 @dataclass
@@ -70,16 +67,6 @@ def _forgetting(part: Played) -> Played:
     return replace(part, outputs=part.outputs[:0].copy())
 
 
-def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
-    """From where to where outputs (time, row per stream) are made together, so that they take some 64 MB at most."""
-    streams = range(outputs.shape[1] - 1)
-    if len(outputs) * sum(map(payload.widest, streams)) <= _PIECE:
-        return iter([(0, len(outputs))])
-    whole = np.cumsum(sum(payload.sizes(stream, outputs[:, 1 + stream]) for stream in streams))
-    begins = [0, *(np.flatnonzero(np.diff(whole // _PIECE)) + 1).tolist()]
-    return zip(begins, [*begins[1:], len(outputs)], strict=True)
-
-
 class Shard:
     """The memory of one shard and its engine."""
 
@@ -98,6 +85,8 @@ class Shard:
         self.engine.number_from(number * SPAN)
         self.book = KeyBook(lasting=self.problem.predicate.is_equality)
         self.meter = Meter(self.problem, self._most_ghosts(), wants_rows=plan.judged is not None)
+        self.joined = JoinedRows(plan, self.problem.objective)
+        self.recorded = LedgerRows(plan, self.problem)
         self.payload = Payload()
         self.judged = Payload()  # of memory and ghosts: the columns of the condition
         self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
@@ -192,12 +181,12 @@ class Shard:
         for part in self.engine.pieces(batch):
             if quota is not None:
                 quota.take(len(part.outputs))
-            yield from self._joined(part.outputs)
+            yield from self.joined.made(self.payload, part.outputs)
             parts.append(_forgetting(part))
         played = Played.join(parts, len(self.plan.streams))
         for missed, weight in self.meter.missed(batch, self.engine, before, played):
             if self.plan.judged is not None:
-                yield from self._would_have(missed, weight)
+                yield from self.joined.lost(self.judged, missed, weight)
         departed, left = self._end(played, clocks)
         if self.plan.shared is not None:
             self.holding.note(batch, self.problem, int(self.engine.seen.max()))
@@ -209,7 +198,7 @@ class Shard:
         changes |= self.aside.changes()
         result = Result(self._counts(before, self.meter.loss, trimmed), changes, batch, names, late=late)
         if self.plan.archive is not None:
-            result.arrived, result.left = self._arrivals(tables, places, batch, before), left
+            result.arrived, result.left = self.recorded.arrived(tables, places, batch, before), left
             self._record_aside(result)
         return result
 
@@ -292,61 +281,8 @@ class Shard:
         self.payload.add(stream, rows, table.select([*(keys if stream == 0 else ()), *kept]))
         if self.plan.judged is not None:
             worth = [IMPORTANCE] if self.plan.has_importance else []
-            judged = self.plan.judged[stream]
-            names = [f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name for name in judged]
+            names = judged_names(self.plan, self.plan.judged[stream])
             self.judged.add(stream, rows, table.select([*names, *worth]))
-
-    def _joined(self, outputs: Ints) -> Iterator[pa.Table]:
-        """The joined rows of these outputs (time, row per stream), some at a time."""
-        return (self._join(outputs[begin:end]) for begin, end in _pieces(self.payload, outputs))
-
-    def _join(self, outputs: Ints) -> pa.Table:
-        if not len(outputs):
-            return self.plan.schema.empty_table()
-        columns: dict[str, Any] = {LOST: pa.array(np.zeros(len(outputs)))}
-        worths = []
-        for stream, wanted in enumerate(self.plan.payload):
-            keys = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} if stream == 0 else {}
-            names = [*keys, *wanted, *([IMPORTANCE] if self.plan.has_importance else [])]
-            if names:
-                table = self.payload.fetch(stream, outputs[:, 1 + stream], names)
-                columns |= {keys.get(name, name): table[name] for name in names}
-            if self.plan.has_importance:
-                worths.append(np.asarray(columns.pop(IMPORTANCE)))
-        if self.plan.has_importance:
-            columns[VALUE] = pa.array(self._values(worths))
-        return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
-
-    def _would_have(self, missed: Ints, weight: Floats) -> Iterator[pa.Table]:
-        """Rows that were lost, as far as a condition looks at them, some at a time."""
-        return (self._missing(missed[begin:end], weight[begin:end]) for begin, end in _pieces(self.judged, missed))
-
-    def _missing(self, missed: Ints, weight: Floats) -> pa.Table:
-        if not len(missed):
-            return self.plan.schema.empty_table()
-        assert self.plan.judged is not None
-        columns: dict[str, Any] = {LOST: pa.array(weight)}
-        worths = []
-        for stream, wanted in enumerate(self.plan.judged):
-            names = {f"key{self.plan.key_names.index(name)}" if name in self.plan.key_names else name: name for name in wanted}
-            worth = [IMPORTANCE] if self.plan.has_importance else []
-            if names or worth:
-                table = self.judged.fetch(stream, missed[:, 1 + stream], [*names, *worth])
-                columns |= {name: table[own] for own, name in names.items()}
-                worths += [np.asarray(table[name]) for name in worth]
-        if self.plan.has_importance:
-            columns[VALUE] = pa.array(self._values(worths))
-        size = len(missed)
-        return pa.table(
-            [columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in self.plan.schema], schema=self.plan.schema
-        )
-
-    def _values(self, worths: list[Any]) -> Any:
-        """The value of each output, from the importances of its members."""
-        objective = self.problem.objective
-        if len(worths) == 2:
-            return objective.pairs(worths[0], worths[1])
-        return np.array([objective.of(list(members)) for members in zip(*worths, strict=True)])
 
     def _advance(self, clocks: Ints) -> Ints:
         """Take note of the clocks of all shards; the rows that expire with them."""
@@ -393,49 +329,21 @@ class Shard:
             self.meter.shadow = None  # it need not have begun
         self.trimmed = np.concatenate([self.trimmed, trimmed])
 
-    def _arrivals(self, tables: Sequence[pa.Table | None], places: list[Ints], batch: Batch, before: Totals) -> list[pa.Table | None]:
-        """For the ledger: all rows of the batch, with their numbers and the instants of their arrival."""
-        instant = before.instant + 1 + np.cumsum(np.concatenate([[0], np.diff(batch.time) != 0]))[: len(batch)]
-        out: list[pa.Table | None] = []
-        for stream, (table, rows) in enumerate(zip(tables, places, strict=True)):
-            if table is None or not table.num_rows:
-                out.append(None)
-                continue
-            out.append(self._recorded(stream, table, before.next_row + rows, instant[rows]))
-        return out
-
-    def _recorded(self, stream: int, table: pa.Table, rows: Ints, instants: Ints) -> pa.Table:
-        """Rows of a stream as the ledger has them."""
-        kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
-        kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
-        time = ticks(table[self.plan.times[stream]])
-        own = table.select(kept).add_column(0, TIME, pa.array(time))
-        if ends_of(self.problem):
-            own = own.add_column(0, EXPIRY, expiry_column(self.problem, stream, time, table))
-        for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
-            own = own.append_column(name, table[f"key{number}"])
-        return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))
-
     def _record_aside(self, result: Result) -> None:
         """Rows that wait from now on, and those that were dropped: they have come, and have met nobody.
 
         The numbers of the dropped are below 0, from where no engine counts.
         """
-        for stream, table in enumerate(self.aside.came):
-            none = np.zeros(table.num_rows, np.int64)
-            result.aside.append(self._recorded(stream, table, none, none) if len(none) else None)
+        result.aside = self.recorded.waiting(self.aside.came)
         if any(window.kind in COUNTING for window in self.problem.windows):
             return  # rows that are not played do not count there
-        at = self.engine.totals.instant
         last = -1 - (self.number * SPAN + self.aside.numbered - self.aside.n_gone)
-        for stream, table in enumerate(self.aside.dropped):
-            rows = last - np.arange(table.num_rows)
-            last -= table.num_rows
-            if len(rows):
-                own = self._recorded(stream, table, rows, np.full(len(rows), at))
-                there = result.arrived[stream]
+        for stream, own in enumerate(self.recorded.dropped(self.aside.dropped, last, self.engine.totals.instant)):
+            if own is not None:
+                there, at = result.arrived[stream], self.engine.totals.instant - 1
                 result.arrived[stream] = own if there is None else pa.concat_tables([there, own.cast(there.schema)])
-                result.left = pa.concat_tables([result.left, pa.table({"row": rows, "left": np.full(len(rows), at - 1)})])
+                left = pa.table({"row": own["row"], "left": np.full(own.num_rows, at)})
+                result.left = pa.concat_tables([result.left, left])
 
     def _counts(self, before: Totals, loss: Loss, trimmed: int) -> dict[str, float]:
         """The counts of the batch, those of the life of the shard with the prefix `total_`, and what is held now."""

@@ -14,6 +14,10 @@ from penstock.core.clock_limit import Limit
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
 
+TIME, IMPORTANCE, VALUE = "time", "importance", "value"
+"""Columns beside those of the user."""
+LOST = "__lost"
+"""In a result with a condition: 0 for a row that was made; else how many lost rows the row stands for."""
 NAME = "[A-Za-z0-9_.-]+"
 """What the name of a join is made of: metrics, folders and files bear it."""
 NO_NAMES = (".", "..")

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.shard.cells import CELL, from_cell, to_cell
 from penstock.shard.counts import JUDGED, TOTAL, counted
-from penstock.shard.shard import LOST, VALUE
 from penstock.shard.shard_ids import partition_keys
+from penstock.shard.shard_plan import LOST, VALUE
 from penstock.spark.join.gate import AT, Gate, closed, opened
 from penstock.spark.observe.metrics import COUNTS
 from sparks import ON_SPARK, bag, in_batches, joined, ran, rows, spark_join

@@ -9,7 +9,7 @@ import penstock as ps
 pytest.importorskip("pyspark")
 from penstock.core.errors import PenstockError
 from penstock.shard.counts import counted
-from penstock.shard.output_limit import Quota
+from penstock.shard.results.output_limit import Quota
 from penstock.spark.join.gate import guard
 from penstock.spark.observe.metrics import COUNTS
 from sparks import ON_SPARK, SCHEMA, at, bag, in_batches, joined, ran, rows

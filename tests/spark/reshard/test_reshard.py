@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.clock_limit import Limit
+from penstock.shard.cells import UNKNOWN
 from penstock.shard.keys import KeyBook
-from penstock.shard.shard import UNKNOWN, Shard
+from penstock.shard.shard import Shard
 from penstock.shard.shard_plan import ShardPlan
 
 pytest.importorskip("pyspark")

@@ -27,9 +27,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
 from penstock.shard.cells import CELL, CELL_SIZE, Batches, from_cell, to_cells
 from penstock.shard.counts import JUDGED, TOTAL, counted, over_shards
-from penstock.shard.output_limit import Quota
-from penstock.shard.shard import LOST, VALUE
+from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard_ids import partition_keys
+from penstock.shard.shard_plan import LOST, VALUE
 from penstock.shard.worker_start import spare_from_collection
 from penstock.spark.join.task import running
 from penstock.spark.observe.metrics import COUNTS, recall_of

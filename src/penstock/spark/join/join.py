@@ -22,8 +22,7 @@ from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.policies.base import PolicySpec
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
-from penstock.shard.shard import VALUE
-from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shard_plan import VALUE, ShardPlan
 from penstock.shard.shares.budget import Budget
 from penstock.shard.spark_hash import can_hash
 from penstock.spark.join.gate import AT, BESIDE, GATE, Gate, closed, gate_of, guard, opened

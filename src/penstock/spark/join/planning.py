@@ -26,9 +26,9 @@ from penstock.policies.table import AUTO
 from penstock.shard.division import part_of, shard_count
 from penstock.shard.given_rates import GIVEN, mark_of, read_given
 from penstock.shard.overhead import overhead_of
-from penstock.shard.shard import LOST, TIME, VALUE, Shard
+from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.shard_plan import ShardPlan
+from penstock.shard.shard_plan import LOST, TIME, VALUE, ShardPlan
 from penstock.shard.shares.budget import Budget
 from penstock.shard.state_rows import JOINS
 from penstock.shard.stream_window import ends_of

@@ -15,7 +15,7 @@ from penstock.ledger.ledger import Ledger
 from penstock.shard import local_copy as local
 from penstock.shard.cells import CELL, CLOCK, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
 from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
-from penstock.shard.output_limit import Quota
+from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.exchange import Exchange

@@ -16,7 +16,7 @@ from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError
 from penstock.shard.cells import SHARD
 from penstock.shard.row_order import ORDER
-from penstock.shard.shard import IMPORTANCE, TIME
+from penstock.shard.shard_plan import IMPORTANCE, TIME
 from penstock.shard.stream_window import LIFETIME, NOT_GIVEN, check_lateness, check_matches, window_of
 from penstock.spark.session.first_line import first_line
 
