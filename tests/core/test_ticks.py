@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -33,7 +34,17 @@ TEN = dt.timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(
-    "window", ("10 minutes", TEN, "tumbling:10 minutes", {"R": "10 minutes", "S": 5}, "R=5,S=10 minutes", [(0, TEN)], "0:5,9:1 hour")
+    "window",
+    (
+        "10 minutes",
+        TEN,
+        np.timedelta64(10, "m"),
+        "tumbling:10 minutes",
+        {"R": "10 minutes", "S": 5},
+        "R=5,S=10 minutes",
+        [(0, TEN)],
+        "0:5,9:1 hour",
+    ),
 )
 def test_a_duration_of_an_unknown_unit_is_refused(window):
     """Seconds a day apart were joined: ten minutes were 600 million ticks."""
@@ -76,6 +87,8 @@ def test_a_unit_is_for_whole_numbers():
         ("lateness", "5 seconds", 5),
         ("lateness", "R=5 seconds,S=0", {"R": 5, "S": "0"}),
         ("lateness", {"R": dt.timedelta(seconds=5), "S": 1}, {"R": 5, "S": 1}),
+        ("lateness", np.timedelta64(5, "s"), 5),
+        ("window", {"R": np.timedelta64(1, "h"), "S": 5}, {"R": 3600, "S": 5}),
         ("half_life", "90 seconds", 90.0),
         ("alpha", dt.timedelta(milliseconds=500), 0.5),
         ("window", "0:5,9:1 minute", "0:5,9:60"),
@@ -89,6 +102,13 @@ def test_a_unit_is_for_whole_numbers():
 )
 def test_options_as_ticks_of_a_second(option, value, ticks):
     assert in_ticks(seconds_apart(0, 1, unit="s"), **{option: value}) == {option: ticks}
+
+
+@pytest.mark.parametrize("value", (np.timedelta64("NaT"), np.timedelta64(5, "Y"), np.timedelta64(5, "M"), np.timedelta64(5)))
+def test_what_is_no_certain_length_of_time_is_refused(value):
+    """Five years were five ticks."""
+    with pytest.raises(ps.PenstockError, match="window must be a length of time in weeks, days, hours or less, got"):
+        ps.simulate(seconds_apart(0, 1, unit="s"), window=value, memory=5)
 
 
 @pytest.mark.parametrize(

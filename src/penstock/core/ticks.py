@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from penstock.core.duration import read_time
 from penstock.core.errors import PenstockError
 from penstock.core.window import COUNTING, by_stream, in_microseconds
@@ -79,6 +81,7 @@ def _span(trace: Timed, value: Any, name: str) -> Any:
 
 def _nanoseconds(trace: Timed, value: Any, name: str) -> int | None:
     """How long a duration is; None where it is none."""
+    value = _without_numpy(value, name)
     found = in_microseconds(value)
     if not isinstance(value, timedelta) and (not isinstance(value, str) or found is value):
         return None
@@ -88,6 +91,16 @@ def _nanoseconds(trace: Timed, value: Any, name: str) -> int | None:
             f'{value!r}: say it by --time-unit s (in Python time_unit="s" of ps.Trace or ps.read_trace), or give ticks'
         )
     return int(found) * 1000
+
+
+def _without_numpy(value: Any, name: str) -> Any:
+    """A `timedelta64` as a `timedelta`; anything else as it is."""
+    if not isinstance(value, np.timedelta64):
+        return value
+    length = value.astype("timedelta64[us]").item() if np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic") else None
+    if length is None:
+        raise PenstockError(f"{name} must be a length of time in weeks, days, hours or less, got {value!r}")
+    return length
 
 
 def _window(trace: Timed, spec: Any, name: str) -> Any:
