@@ -319,6 +319,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("make", "said"), REFUSED.values(), ids=REFUSED)
-def test_nonsense_is_refused_before_anything_runs(spark, make, said):
+def test_nonsense_is_refused_before_anything_runs(spark, make, said, capfd):
     with pytest.raises(ps.PenstockError, match=said):
         make(spark)
+    assert '"logger"' not in capfd.readouterr().err  # PySpark's own account of it, as JSON

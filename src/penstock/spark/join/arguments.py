@@ -26,6 +26,7 @@ from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
 from penstock.spark.session.first_line import first_line
+from penstock.spark.session.quiet import unlogged
 
 _TOKENS = r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)"|(\w+)"""
 """Of a condition: names in backticks, texts, what may be either, and words."""
@@ -38,11 +39,12 @@ def check_condition(spark: SparkSession, condition: str | None, schema: T.Struct
     if not isinstance(condition, str) or not condition.strip():
         raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, as a text, got {condition!r}")
     try:
-        frame = spark.createDataFrame([], schema)
-        found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
-        if isinstance(found, T.BooleanType):
-            judged = frame.where(F.expr(condition))
-            _ = judged.schema
+        with unlogged():
+            frame = spark.createDataFrame([], schema)
+            found = frame.select(*(F.col(quoted(name)) for name in schema.names[:1]), F.expr(condition).alias("it")).schema[1].dataType
+            if isinstance(found, T.BooleanType):
+                judged = frame.where(F.expr(condition))
+                _ = judged.schema
     except Exception as error:
         told = first_line(error)
         raise PenstockError(f"condition must be an SQL expression over {', '.join(schema.names)}, got {condition!r}: {told}") from None

@@ -19,6 +19,7 @@ from penstock.shard.row_order import ORDER
 from penstock.shard.shard_plan import IMPORTANCE, TIME
 from penstock.shard.stream_window import LIFETIME, NOT_GIVEN, check_lateness, check_matches, window_of
 from penstock.spark.session.first_line import first_line
+from penstock.spark.session.quiet import unlogged
 
 _UNORDERED = (T.ArrayType, T.StructType, T.MapType, T.NullType, T.VariantType)
 _ZONELESS = " + ".join(
@@ -148,8 +149,9 @@ def _type_of(argument: str, df: DataFrame, time: str, value: Any) -> T.DataType:
     if not isinstance(value, str | Column):
         raise PenstockError(f"{argument} must be a column or an SQL expression, got {value!r}")
     try:
-        column = F.expr(value) if isinstance(value, str) else value
-        return df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
+        with unlogged():
+            column = F.expr(value) if isinstance(value, str) else value
+            return df.select(F.col(quoted(time)), column.alias("it")).schema[1].dataType
     except Exception as error:
         told = first_line(error)
         raise PenstockError(f"{argument} must be an SQL expression over {', '.join(df.columns)}, got {value!r}: {told}") from None

@@ -19,6 +19,7 @@ from penstock.shard.stream_window import window_text
 from penstock.spark.join.join import join, stream
 from penstock.spark.session.first_line import first_line
 from penstock.spark.session.presence import GENERATOR, too_old
+from penstock.spark.session.quiet import unlogged
 from penstock.spark.session.session import start_session
 
 
@@ -71,7 +72,8 @@ def start(recipe: Recipe, joined: DataFrame) -> StreamingQuery:
 def _about(recipe: Recipe, key: str, *, joint: str = ": ") -> Iterator[None]:
     """Name the file and the key in whatever goes wrong in here."""
     try:
-        yield
+        with unlogged():
+            yield
     except PenstockError as error:
         raise PenstockError(f"{recipe.file}: {key}{joint}{error}") from error
     except PySparkException as error:

@@ -13,6 +13,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.logger import PySparkLogger
+
+_EXPRESSIONS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Who in PySpark logs an expression that cannot be analysed."""
 _CHATTER = re.compile(
     r"\s*$|WARNING: Using incubator modules|Setting (default|Spark) log level|To adjust logging level"
     r"|(Starting )?Streaming TransformWithStateInPandas Python worker"
@@ -24,6 +28,20 @@ _ENTRY = re.compile(r"\d\d(/\d\d/\d\d \d\d)?:\d\d:\d\d [A-Z]+ ")
 _ABORTED = re.compile(r".*(FileFormatWriter: Job.* aborted|TaskSetManager: Task \d+ in stage \S+ failed \d+ times; aborting job)")
 _OURS = "PenstockError: "
 _IDLE = 0.5  # seconds without a line end an entry
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """In here PySpark prints no JSON about an expression that it refuses: who catches the error says it in a sentence."""
+    loggers = [PySparkLogger.getLogger(name) for name in _EXPRESSIONS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 @contextmanager
