@@ -21,6 +21,7 @@ penstock.core.errors.PenstockError: the checkpoint was made with other settings
 \tat org.apache.spark.api.python.BasePythonRunner
 14:07:20 ERROR FileFormatWriter: Job: job_1, Task: task_2 aborted.
 14:07:21 ERROR TaskSetManager: Task 0 in stage 1.0 failed 1 times; aborting job
+01:31:01 ERROR TaskSetManager: [queryId = 631b1] [batchId = 2] Task 1 in stage 1.0 failed 1 times; aborting job
 14:07:21 ERROR Executor: Exception in task 3
 java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream
