@@ -19,12 +19,12 @@ TINY = 0.004
 
 
 def row(data: str = "orders", memory: float = 0.1, best: float = 100.0, optimum: float | None = 200.0, **values: float) -> PolicyRow:
-    return PolicyRow(data, memory, {"ep": 80.0, "dgl": 10.0, "prob": 1.0, JUDGED: best} | values, optimum)
+    return PolicyRow(data, memory, {"ep-printed": 80.0, "dgl": 10.0, "prob": 1.0, JUDGED: best} | values, optimum)
 
 
 def test_every_policy_is_played_and_none_beats_the_optimum():
     points = experiment.play("orders", 1, (0.1, 0.5), TINY)
-    assert [point.policy for point in points] == [*ps.POLICIES, "opt"] * 2
+    assert [point.policy for point in points] == [*ps.POLICIES, "ep-printed", "output-printed", "opt"] * 2
     for share in (0.1, 0.5):
         kept = {point.policy: point.value for point in points if point.memory == share}
         assert 0 < max(kept.values()) == kept["opt"]
@@ -53,7 +53,7 @@ def test_ten_windows_of_a_long_trace_are_warm_up():
 @pytest.mark.jit_only  # minutes without compilation
 def test_more_than_two_streams_have_no_optimum():
     points = experiment.play("kwon", 0, (0.5,), 0.002)
-    assert {point.policy for point in points} == set(ps.POLICIES)
+    assert {point.policy for point in points} == {*ps.POLICIES, "ep-printed", "output-printed"}
     assert experiment.policy_rows(points)[0].optimum is None
 
 
@@ -68,13 +68,13 @@ def test_a_row_is_the_sum_over_parts():
 
 
 def test_quotients_are_to_the_best_of_all_and_nothing_of_nothing_is_all():
-    assert (row().best, row().best_of_papers, row().quotient("ep"), row().quotient(JUDGED)) == (JUDGED, "ep", 0.8, 1.0)
-    assert (row(elife=200.0).best, row(elife=200.0).best_of_papers, row(elife=200.0).quotient(JUDGED)) == ("elife", "ep", 0.5)
+    assert (row().best, row().best_of_papers, row().quotient("ep-printed"), row().quotient(JUDGED)) == (JUDGED, "ep-printed", 0.8, 1.0)
+    assert (row(elife=200.0).best, row(elife=200.0).best_of_papers, row(elife=200.0).quotient(JUDGED)) == ("elife", "ep-printed", 0.5)
     assert PolicyRow("orders", 0.1, {"ep": 0.0, JUDGED: 0.0}, 0.0).quotient(JUDGED) == 1.0
 
 
 def test_targets_are_met_or_not_or_not_played():
-    rows = [row(), row(memory=0.25), row("sessions", ep=125.0)]
+    rows = [row(), row(memory=0.25), row("sessions", **{"ep-printed": 125.0})]
     found = experiment.wanted(rows)
     assert [target.verdict for target in found] == ["no", "no", "yes", "yes", "no"]
     assert [target.found for target in found] == pytest.approx([(1 + 1 + 0.8) / 3, 0.8, 10.0, 1.25, 0.5])
@@ -82,13 +82,13 @@ def test_targets_are_met_or_not_or_not_played():
 
 
 def test_the_page_has_a_line_per_row_and_says_what_is_met():
-    rows = [row(), row(memory=0.25, optimum=None), row("taxi", ep=125.0)]
+    rows = [row(), row(memory=0.25, optimum=None), row("taxi", **{"ep-printed": 125.0})]
     written = page(rows, parts=5, picture="table.png")
-    assert "| orders: unique keys, a partner for 70 %, gamma delays (`orders`) | 10 % | `ep` 80 | 1 | **100** |" in written
-    assert "|  | 25 % | `ep` 80 | 1 | **100** | 0.010 | 1.000 | 1.25 |  |" in written
+    assert "| orders: unique keys, a partner for 70 %, gamma delays (`orders`) | 10 % | `ep-printed` 80 | 1 | **100** |" in written
+    assert "|  | 25 % | `ep-printed` 80 | 1 | **100** | 0.010 | 1.000 | 1.25 |  |" in written
     assert "| taxi | 10 % | 0.800 | 1.000 |" in written
-    assert "| times `ep` on orders at 10 % | 1.25 | 1.250 | yes |" in written
-    assert "0.800 in the worst\n(taxi, 10 %, behind `ep`)" in written
+    assert "| times `ep`, as printed, on orders at 10 % | 1.25 | 1.250 | yes |" in written
+    assert "0.800 in the worst\n(taxi, 10 %, behind `ep-printed`)" in written
     assert "](table.png)" in written
     assert "msnbc.com" not in page(rows[:2], parts=2)  # nothing of real data where there is none
 
@@ -117,7 +117,7 @@ def test_the_table_from_the_command_line(tmp_path, capsys, monkeypatch):
     assert [line["memory"] for line in found["rows"]] == list(experiment.MEMORIES)
     assert all(0 <= line["quotient"] <= 1 for line in found["rows"])
     runs = read_table(files["--csv"]).to_pylist()
-    assert len(runs) == len(experiment.MEMORIES) * (len(ps.POLICIES) + 1)
+    assert len(runs) == len(experiment.MEMORIES) * (len(ps.POLICIES) + 3)
     assert sum(run["value"] for run in runs if run["policy"] == "opt") == sum(line["optimum"] for line in found["rows"])
     assert "![share of the optimum against memory, by policy](table.svg)" in files["--page"].read_text()
     assert "<svg" in files["--plot"].read_text()
@@ -129,7 +129,7 @@ def test_processes_give_what_one_gives():
     assert one == two
     said: list[tuple[str, int]] = []
     experiment.sweep(["orders"], seeds=2, memories=(0.1,), scale=TINY, done=lambda label, points: said.append((label, len(points))))
-    assert said == [("orders, part 1 of 2", len(ps.POLICIES) + 1), ("orders, part 2 of 2", 2 * len(ps.POLICIES) + 2)]
+    assert said == [("orders, part 1 of 2", len(ps.POLICIES) + 3), ("orders, part 2 of 2", 2 * len(ps.POLICIES) + 6)]
 
 
 def test_the_table_for_people(capsys, monkeypatch):

@@ -10,12 +10,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 import penstock as ps
+from penstock.spark.join.planning import arrow_schema
 from strategies import COMPILED
 
 ON_SPARK = [
@@ -102,12 +106,13 @@ def add_batches(spark: SparkSession, folder: Path, parts: list[list[tuple[Any, .
     """More micro-batches for a stream of `in_batches`."""
     (folder / "in").mkdir(parents=True, exist_ok=True)
     first = len(list((folder / "in").glob("*.parquet")))
+    fields = arrow_schema(StructType.fromDDL(schema))
     for number, part in enumerate(parts, first):
-        draft = folder / f"draft{number}"
-        spark.createDataFrame(part, schema).coalesce(1).write.parquet(str(draft))
-        (file,) = draft.glob("*.parquet")
-        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # files are read in the order of their times
-        file.rename(folder / "in" / f"{number:03}.parquet")
+        columns = list(zip(*part, strict=True)) or [()] * len(fields)
+        draft = folder / f"draft{number}"  # written by Arrow, which takes a hundredth of the time of a job of Spark
+        pq.write_table(pa.table([pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)], fields), draft)
+        os.utime(draft, (1_700_000_000 + number, 1_700_000_000 + number))  # files are read in the order of their times
+        draft.rename(folder / "in" / f"{number:03}.parquet")
 
 
 def ran(frame: DataFrame, folder: Path, name: str = "penstock") -> tuple[DataFrame, list[dict[str, Any]]]:

@@ -18,7 +18,7 @@ from penstock.core.trace import Trace
 from penstock.generator.generate import generate
 from penstock.simulator.simulate import exact, simulate
 
-VARIANTS = {
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "ep": ("ep", {"ep-finishes": "last"}),
     "ep-all": ("ep", {}),
     "ep-newest": ("ep", {"ep-drops": "newest"}),

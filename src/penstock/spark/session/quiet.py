@@ -25,7 +25,9 @@ _CHATTER = re.compile(
 
 _ENTRY = re.compile(r"\d\d(/\d\d/\d\d \d\d)?:\d\d:\d\d [A-Z]+ ")
 """How an entry of the log begins: its other lines are a trace."""
-_ABORTED = re.compile(r".*(FileFormatWriter: Job.* aborted|TaskSetManager: (\[[^]]*\] )*Task \d+ in stage \S+ failed \d+ times; aborting job)")
+_ABORTED = re.compile(
+    r".*(FileFormatWriter: Job.* aborted|TaskSetManager: (\[[^]]*\] )*Task \d+ in stage \S+ failed \d+ times; aborting job)"
+)
 _OURS = "PenstockError: "
 _IDLE = 0.5  # seconds without a line end an entry
 
