@@ -299,7 +299,7 @@ def _viewer(name: str, dtype: Any) -> Any:
     """A function from a record to the array that it points to under `name`, for compiled and for plain code.
 
     Compiled, the array claims to have length 0: an index below 0, which would count from the end, then costs no instructions to rule
-    out. The length is in the record.
+    out. The length is in the record, and is that of the array where indexes are checked (NUMBA_BOUNDSCHECK=1).
     """
     dtype = np.dtype(dtype)
 
@@ -325,8 +325,11 @@ def _viewer(name: str, dtype: Any) -> Any:
             out = arrayobj.make_array(array)(context, builder)
             width = context.get_constant(types.intp, dtype.itemsize)
             data = builder.inttoptr(address, context.get_data_type(element).as_pointer())
-            none = context.get_constant(types.intp, 0)
-            arrayobj.populate_array(out, data=data, shape=[none], strides=[width], itemsize=width, meminfo=None)
+            if config.BOUNDSCHECK:
+                length = builder.load(cgutils.get_record_member(builder, base, record.offset(f"{name}_size"), word))
+            else:
+                length = context.get_constant(types.intp, 0)
+            arrayobj.populate_array(out, data=data, shape=[length], strides=[width], itemsize=width, meminfo=None)
             return out._getvalue()
 
         return array(record), generate
