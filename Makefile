@@ -24,8 +24,10 @@ OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
 TRIED ?= $(OLDEST) $(word $(shell echo $$(( $$(date +%s) / 86400 % $(words $(OTHERS)) + 1 ))),$(OTHERS))
 SPARK_TESTS := $(addprefix tests/,whole/test_versions.py spark/join/test_join.py spark/join/test_partitions.py \
 	spark/join/test_spark_restart.py spark/settle/test_spark_settle.py)
-# What is made of kernels: played without compilation too. Spark's workers, files and commands are the same there.
+# What is made of kernels: played once more with every index checked, where the processes of Spark, files and commands are the same.
 KERNEL_TESTS := src $(addprefix tests/,core engine generator multiway optimum policies shard simulator static statistics)
+# Some of each kernel, played as plain Python too, as a debugger and a coverage tool see it.
+PLAIN_TESTS := $(addprefix tests/,engine/test_one_option.py engine/test_against_oracle.py generator multiway optimum static)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
 UPGRADE ?=
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -108,9 +110,10 @@ kernels: setup
 	@$(BIN)/penstock warm >/dev/null
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then those of kernels without compilation, then some on other versions of Spark
+test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests

@@ -13,6 +13,7 @@ from penstock.experiments.policy_sets import SETS
 from penstock.experiments.policy_table import JUDGED, PolicyRow
 
 _ACROSS = 4
+_COLOURS = POLICY_COLOURS | {"ep-printed": "#F4A582", "output-printed": "#F7CFE3"}
 _LETTERS = 40  # of a line of a panel's title
 
 
@@ -45,7 +46,7 @@ def _panel(rows: Sequence[PolicyRow], policies: Sequence[str], width: int) -> An
         for policy in policies
     ]
     sizes = [row.memory for row in rows]
-    colours = [POLICY_COLOURS.get(policy, INK) for policy in policies]
+    colours = [_COLOURS.get(policy, INK) for policy in policies]
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X(
             "memory:Q",

@@ -11,24 +11,25 @@ from penstock.experiments.policy_table import JUDGED, PLAIN, PolicyRow, Wanted, 
 _HEAD = f"""\
 # Every policy on every kind of stream
 
-Made by `penstock reproduce policies`. Each data set is played in 5, 10, 25 and 50 % of its mean window (what the exact join
-holds in the mean), under every policy, statistics `decayed`. Counted are outputs, or their value where tuples have an
+Made by `penstock reproduce policies`. Each data set is played in 5, 10, 25 and 50 % of its mean window (what the exact
+join holds in the mean), under every policy, statistics `decayed`. Counted are outputs, or their value where tuples have an
 importance, after a warm-up of ten windows (two thirds of the trace where it has less than fifteen), and summed over
-{{parts}}. `ep-printed` and `output-printed` are `ep` and `output` as their paper has them, before
-[we changed them](readings.md#switches). *Best* is the best single policy in hindsight, `{JUDGED}`
-included; the optimum knows the future ([how](optimum.md)), and is out of reach with more than two streams. Why it is
-counted so: [0024](decisions/0024-judging-policies.md).
+{{parts}}. `ep-printed` and `output-printed` are `ep` and `output` as
+their paper has them, before [we changed them](readings.md#switches). *Best* is the best single policy in hindsight,
+`{JUDGED}` included; the optimum knows the future ([how](optimum.md)), and is out of reach with more than two streams.
+Why it is counted so: [0024](decisions/0024-judging-policies.md).
 """
 _REAL = """\
-A part of a real data set is a stretch of its rows; of the fines, which take months, every fifth case; of msnbc.com, where
-orders of visits are real but times are not recorded, every fifth user, with times that are made up as in sessions.
+A part of a real data set is a stretch of its rows; of the fines, which take months, every fifth case; of msnbc.com,
+where orders of visits are real but times are not recorded, every fifth user, with times that are made up as in
+sessions.
 """
 
 
 def page(rows: Sequence[PolicyRow], *, parts: int, picture: str | None = None) -> str:
     """The page as Markdown.
 
-    >>> row = PolicyRow("orders", 0.1, {"ep": 80.0, "prob": 1.0, "learned": 100.0}, 200.0)
+    >>> row = PolicyRow("orders", 0.1, {"ep-printed": 80.0, "prob": 1.0, "learned": 100.0}, 200.0)
     >>> print(page([row], parts=1).splitlines()[-1])
     | orders | 10 % | 1.000 | 0.800 | 0.010 |
     """

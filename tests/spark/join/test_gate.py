@@ -20,6 +20,7 @@ from penstock.shard.shard_plan import LOST, VALUE
 from penstock.spark.join.gate import AT, Gate, closed, opened
 from penstock.spark.observe.metrics import COUNTS
 from sparks import ON_SPARK, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 NAMES = counted(2)
 SCHEMA = pa.schema([("k", pa.string()), ("l_v", pa.int64()), (VALUE, pa.float64()), (LOST, pa.float64())])
@@ -139,9 +140,9 @@ class TestOnSpark:
     @pytest.mark.parametrize(
         "options",
         [
-            {"condition": "l_v < r_v or k = 'a'"},
-            {"min_recall": (0.1, "fail")},
-            {"max_output_per_batch": 10_000},
+            later({"condition": "l_v < r_v or k = 'a'"}),
+            later({"min_recall": (0.1, "fail")}),
+            later({"max_output_per_batch": 10_000}),
             {"condition": "l_v < r_v or k = 'a'", "min_recall": (0.1, "fail"), "max_output_per_batch": 10_000},
         ],
         ids=lambda options: " and ".join(options),
@@ -158,6 +159,7 @@ class TestOnSpark:
         assert {row["task"] for row in out.select("task").distinct().collect()} == {0, 1}
         assert seen[-1]["total_n_output"] == whole.count() and seen[-1]["share"] == 1.0
 
+    @pytest.mark.slow
     def test_a_batch_with_a_condition_that_loses_too_much_is_not_committed_and_a_restart_goes_on(self, spark, tmp_path):
         parts = {side: [rows(f"{side}{number}", 60, seconds=30, seed=number) for number in range(2)] for side in "lr"}
         frames = [in_batches(spark, tmp_path / side, parts[side]) for side in "lr"]

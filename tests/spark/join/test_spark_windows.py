@@ -19,9 +19,8 @@ from windows import KINDS, SECOND, Kind, exact
 
 pytestmark = ON_SPARK
 SCHEMA = "ts timestamp, k string, v string"
-OFTEN = ("tumbling and time", "landmark and time", "lifetimes and time", "changing and time")
+OFTEN = ("tumbling and time", "lifetimes and time")
 EACH = [name if name in OFTEN else later(name) for name in KINDS]
-LIFETIMES = [name if name == "lifetimes and time" else later(name) for name in KINDS]  # what all windows come down to in the ledger
 
 
 def arrived(tag: str, n: int, *, late: float = 0.0) -> list[tuple[int, str, str]]:
@@ -80,7 +79,8 @@ def shifted(window: Any, start: int) -> Any:
     return [(at + start * SECOND, length) for at, length in window] if isinstance(window, list) else window
 
 
-@pytest.mark.parametrize("name", LIFETIMES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
 def test_emitted_and_settled_are_everything_over_a_restart_and_another_number_of_shards(spark, tmp_path, name):
     """With rows that come too late, and less memory after the restart."""
     kinds = KINDS[name]

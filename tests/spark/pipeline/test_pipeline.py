@@ -237,6 +237,7 @@ def test_ctrl_c_stops_in_good_order(tmp_path):
     assert started.returncode == 130
 
 
+@pytest.mark.slow
 def test_lifetimes_a_changing_memory_and_given_rates_reach_the_join(spark, tmp_path):
     (tmp_path / "rates.csv").write_text("stream,key,rate\n" + "".join(f"{side},{key},{key + 1}\n" for side in "vo" for key in range(20)))
     found = described(

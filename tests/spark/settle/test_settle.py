@@ -65,7 +65,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", ("two streams", later("three streams"), "no window"))
+@pytest.mark.parametrize("case", ("two streams", later("three streams"), later("no window")))
 def test_emitted_and_settled_are_the_exact_result(spark, tmp_path, case):
     windows, options = CASES[case]
     """At once, and in steps while the query goes on; whatever the policy, the budget, the disorder and the batches."""
