@@ -18,7 +18,7 @@ from penstock.core.trace import Ints
 from penstock.core.window import DEAD, NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
-from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
+from penstock.engine.compiled.class_prices import count_matches, raise_yield, set_rates, spoil, spoil_partners
 from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
 from penstock.engine.compiled.key_clocks import PER_KEY, count_in, counts_keys, leaves_at
 from penstock.engine.compiled.linked.partners import weigh_streams
@@ -57,7 +57,7 @@ from penstock.engine.compiled.order.ranking import (
     is_kinetic,
     price_of,
 )
-from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
+from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, promote
 from penstock.engine.compiled.patterns import give_pattern, note_arrival
 from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
 from penstock.engine.compiled.pushed_out import push_out
@@ -72,14 +72,13 @@ from penstock.engine.compiled.state import (
     lanes,
     marks,
     met,
-    offers,
     parting,
     pools,
     ranks,
     slots,
     weights,
 )
-from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
+from penstock.engine.compiled.turned_away import hold_where_needed, is_turned_away, keys_differ, next_turned_away, ranks_below, will_shed
 
 
 @kernel
@@ -107,13 +106,13 @@ def play(
                 break
             _expire(memory, budget_times, budget_caps, batch, position, end, logs)
         prompt = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
-        prompt = prompt and not memory.limited and not memory.indexed  # who parts may make room for anybody
-        door = prompt and end - position <= PATIENCE and keys_differ(batch.key, position, end)
+        prompt = prompt and not memory.limited  # who parts may make room for anybody
+        door = prompt and end - position <= PATIENCE and (memory.indexed != 0 or keys_differ(batch.key, position, end))
         if not paused or not inplace:
             if memory.indexed:
-                full = join_by_links(memory, batch, position, end, logs, scratch)
+                full = join_by_links(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
             else:
-                full = _join(memory, budget_caps, batch, position, end, door, logs, scratch)
+                full = _join(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
             if full:
                 return position
             _score(memory, batch, position, end, logs)
@@ -190,13 +189,13 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
 
 
 @kernel
-def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
+def _join(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
     keep_outputs = outputs.shape[1] > 0
     streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
     picks, picked, chosen, members = scratch[:streams], scratch[streams], scratch[streams + 1], scratch[streams + 2]
-    base_row, time, now, horizon, step = memory.next_row, batch.time[begin], memory.now, horizon_of(memory), memory.budget_step
+    base_row, time, now, horizon = memory.next_row, batch.time[begin], memory.now, horizon_of(memory)
     in_order = time == now and horizon == now
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         stream = batch.stream[at]
@@ -216,12 +215,9 @@ def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
                     return True
             if memory.prices == PATTERNS:
                 note_arrival(memory, at - begin, stream, bits)
-            which = lanes(memory)[stream].pool
-            if door and pools(memory)[which] >= budget_caps[step, which] and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
+            if door and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
                 if memory.banded or in_ring(memory, ring, stream) < 0:
-                    low = lowest(memory, 0, which)
-                    offers(memory)[at - begin] = price_at(memory, batch, at)
-                    away = low >= 0 and is_hopeless(memory, low, offers(memory)[at - begin], batch.expiry[at], stream)
+                    away = is_turned_away(memory, batch, begin, at, caps)
         if joins:
             made = pause[MADE_BEFORE] if halfway else memory.made
             memory.attempts += not halfway
@@ -284,7 +280,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     memory.patient = patient and not memory.banded and not memory.newcomer_safe
     if memory.paired or (is_counted(memory) and memory.mn_of_memory == 0):
         count_matches(memory)
-    if memory.massed:
+    if memory.massed and not memory.growing:
         weigh_streams(memory)
     if kind == GAIN_LOSS:
         memory.patient = 0
