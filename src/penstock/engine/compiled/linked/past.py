@@ -23,12 +23,11 @@ from penstock.engine.compiled.linked.links import (
     index_sizes,
     is_known,
     keep_values,
+    scan,
     show,
-    value_at,
     value_of,
 )
-from penstock.engine.compiled.linked.ordered import BLOCK, place_in, shelf_of
-from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, entries, found, in_one_block, indexes, shelves
+from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block, indexes
 
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
 
@@ -172,27 +171,9 @@ def _same(memory: Memory, past: Past, pick: int, stream: int, importance: float)
     access = _looks(memory, pick, stream)
     if access < 0 or indexes(memory)[accesses(memory)[access].index].shelves == 0:
         return -1
-    index = accesses(memory)[access].index
-    cell, value = cell_of(memory, access, pick, 0), value_of(memory, access, pick)
-    shelf = shelf_of(memory, index, cell, value, -1)
-    last = index * memory.room + indexes(memory)[index].shelves
-    place = place_in(memory, shelf, cell, value, -1)
-    while shelf < last:
-        base = shelves(memory)[shelf].block * BLOCK
-        for at in range(base + place, base + shelves(memory)[shelf].length):
-            entry = entries(memory)[at]
-            if entry.cell != cell or entry.value != value:
-                return -1
-            if past.importance[entry.slot] == importance and _is_like(memory, pick, entry.slot):
-                return int(entry.slot)
-        shelf += 1
-        place = 0
+    value = value_of(memory, access, pick)
+    for at in range(scan(memory, access, pick, cell_of(memory, access, pick, 0), value, value, True, found(memory), 0)):
+        entry = found(memory)[at]
+        if past.importance[entry] == importance:
+            return int(entry)
     return -1
-
-
-@inlined
-def _is_like(memory: Memory, pick: int, item: int) -> bool:
-    for column in range(memory.width):
-        if value_at(memory, pick, column) != value_at(memory, item, column):
-            return False
-    return True
