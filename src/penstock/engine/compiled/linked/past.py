@@ -27,6 +27,7 @@ from penstock.engine.compiled.linked.links import (
     show,
     value_of,
 )
+from penstock.engine.compiled.linked.ordered import thin
 from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block, indexes
 
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
@@ -153,6 +154,27 @@ def fill_past(memory: Memory, past: Past, rows: Rows) -> int:
         show(memory, rows.values, row, row + 1)
         filled = remember(memory, past, -1, rows.stream[row], rows.importance[row], rows.weight[row], filled)
     return filled
+
+
+@kernel
+def thin_past(memory: Memory, past: Past, number: Ints) -> int:
+    """Remember only the entries that have a new number (`thin`); how many there are."""
+    for index in range(memory.indexes_size):
+        thin(memory, index, number)
+    for stream in range(memory.streams):
+        past.held[stream] = 0
+        past.mass[stream] = 0.0
+    kept = 0
+    for item in range(len(number)):
+        if number[item] >= 0:
+            keep_values(memory, item, kept)
+            past.stream[kept] = past.stream[item]
+            past.importance[kept] = past.importance[item]
+            past.weight[kept] = past.weight[item]
+            past.held[past.stream[kept]] += 1
+            past.mass[past.stream[kept]] += past.weight[kept]
+            kept += 1
+    return kept
 
 
 @inlined
