@@ -52,10 +52,10 @@ from penstock.engine.compiled.order.ranking import (
     SCORE,
     STAY,
     TUPLES,
+    full_price_of,
     has_rates,
     is_counted,
     is_kinetic,
-    price_of,
 )
 from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, promote
 from penstock.engine.compiled.patterns import give_pattern, note_arrival
@@ -331,7 +331,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             elif memory.first_score == FROM_EXPECTED:
                 score = expected_value(memory, batch, at)
             elif memory.first_score != FROM_IMPORTANCE:
-                score *= price_of(memory, group) * (lanes(memory)[stream].factor if memory.massed else 1.0)
+                score *= full_price_of(memory, group)
             ranks(memory)[slot].score = score
             if kind == GAIN_LOSS:
                 begin_to_lose(memory, slot)

@@ -13,9 +13,9 @@ from penstock.core.value import finish, fold, start
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.class_prices import spoil
 from penstock.engine.compiled.linked.links import agree, collect, strike
-from penstock.engine.compiled.order.ranking import MATCHES, SCORE
+from penstock.engine.compiled.order.ranking import GAIN_LOSS, MATCHES, SCORE
 from penstock.engine.compiled.order.tournament import rebuild
-from penstock.engine.compiled.state import Memory, accesses, counts, found, groups, lanes, ranks, slots
+from penstock.engine.compiled.state import Memory, accesses, counts, found, groups, lanes, raised, ranks, slots
 
 PICKED, CHOSEN, ORDER, MEMBERS = range(4)
 """Rows of scratch behind those of each stream: how many candidates, which is chosen, the order of streams, the members of an output."""
@@ -45,6 +45,10 @@ def credit(memory: Memory, stream: int, importance: float, partners: Ints, numbe
                 continue  # only arrivals are priced
         elif not old:
             continue  # its rate has this instant already
+        if memory.kind == GAIN_LOSS and old and not groups(memory)[slots(memory)[partner].group].gained:
+            groups(memory)[slots(memory)[partner].group].gained = 1
+            raised(memory)[memory.n_raised] = partner
+            memory.n_raised += 1
         counts(memory)[partner * n + stream] += weight * worth
         spoil(memory, slots(memory)[partner].group)
     return total
