@@ -23,9 +23,9 @@ def can_index(problem: Problem, ranking: Ranking) -> bool:
         return True
     if ranking.prices == Prices.RATES and problem.stats == "sketch":  # counts equal keys, and no values
         return False
-    if ranking.kind == Kind.GAIN_LOSS or (ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory"):
+    if ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory":
         return False
-    return all_linked(problem) or ranking.kind in (Kind.PRICE, Kind.LIFE, Kind.SCORE, Kind.SCORE_TIMES_PRICE)
+    return all_linked(problem) or ranking.kind not in (Kind.STAY, Kind.SCORE_PLUS_PRICE)  # whose order is not that of a product
 
 
 def linked_pairs(problem: Problem) -> int:

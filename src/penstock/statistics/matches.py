@@ -21,7 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
 from penstock.core.trace import Bools, Floats, Ints
-from penstock.engine.compiled.linked.past import NEEDS_ROOM, TOO_MANY, Rows, fill_past, open_past, tally, weigh_all
+from penstock.engine.compiled.linked.past import NEEDS_ROOM, TOO_MANY, Rows, fill_past, open_past, tally, thin_past, weigh_all
 from penstock.engine.contract import Renumber
 from penstock.engine.finding import linked_pairs
 from penstock.engine.number_bits import as_bits, from_bits
@@ -66,10 +66,8 @@ class DecayedMatches(Remembered):
         """Move the origin where it must, and forget what has become light."""
         steps = self.forward.move(batch.time[begin])
         if steps and self.past is not None:
-            stream, values, importance, weight = self._entries()
-            weight = aged(weight, steps)
-            kept = weight >= FORGOTTEN
-            self._remember(stream[kept], values[kept], importance[kept], weight[kept])
+            weight = aged(self.past.weight[: self.filled], steps)
+            self._keep(weight >= FORGOTTEN, weight)
         return steps
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
@@ -154,7 +152,7 @@ class DecayedMatches(Remembered):
         if plain:
             self.history = [(stream[kept], key[kept], values[kept], importance[kept], weight[kept])]
         else:
-            self._remember(stream[kept], bits[kept], importance[kept], weight[kept])
+            self._keep(kept, weight)
 
     def _alone(self, arrivals: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
         """One arrival for all that are priced alike, with the weight of all."""
@@ -188,9 +186,21 @@ class DecayedMatches(Remembered):
         values = self.arrays["values"].reshape(-1, int(self.memory.width))[part].copy()
         return (self.past.stream[part].copy(), values, self.past.importance[part].copy(), self.past.weight[part].copy())
 
+    def _keep(self, kept: Bools, weight: Floats) -> None:
+        """Forget the other entries, and give these their weights."""
+        few = 8 * np.count_nonzero(kept) < len(self.past.stream)
+        if few and len(self.past.stream) > _LEAST:
+            stream, values, importance, _ = self._entries()
+            self._remember(stream[kept], values[kept], importance[kept], weight[kept])
+            return
+        self.past.weight[: self.filled] = weight
+        self.filled = int(thin_past(self.memory, self.past, np.where(kept, np.cumsum(kept) - 1, -1)))
+
     def _remember(self, stream: Ints, values: Ints, importance: Floats, weight: Floats, items: int = _LEAST, rows: int = _SPAN) -> None:
-        """Begin anew with these."""
-        self._open(values.shape[1], max(items, 2 * len(stream)), rows)
+        """Begin anew with these, and with room for as many more, or for the most that there can be."""
+        most = self.problem.n_streams * self.most
+        room = 2 * len(stream) if 4 * len(stream) < most else max(most, len(stream)) + 2 * rows
+        self._open(values.shape[1], max(items, room), rows)
         none = np.zeros(len(stream), np.int64)
         self.filled = int(fill_past(self.memory, self.past, Rows(*_plain(stream, none, none, values, importance, weight))))
 

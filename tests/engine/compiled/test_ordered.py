@@ -12,7 +12,7 @@ import pytest
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
-from penstock.engine.compiled.linked.ordered import BLOCK, insert, place_in, remove, room_for, shelf_of
+from penstock.engine.compiled.linked.ordered import BLOCK, insert, place_in, remove, room_for, shelf_of, thin
 from penstock.engine.compiled.state import ARRAYS, attach, in_one_block
 from penstock.statistics.matches import DecayedMatches, drawn
 from strategies import COMPILED
@@ -65,6 +65,26 @@ def test_an_index_is_a_sorted_list(few, seed):
             shelf = int(shelf_of(memory, index, *probe))
             before = sum(arrays["shelves"]["length"][index * int(memory.room) : shelf]) + int(place_in(memory, shelf, *probe))
             assert before == bisect_left(mine, probe)
+
+
+@pytest.mark.parametrize("part", (0.0, 0.02, 0.4, 0.9, 1.0))
+@pytest.mark.parametrize("few", (3, 1000))
+def test_what_is_thinned_out_is_a_sorted_list(few, part):
+    """Again and again a part of the items stays, under new numbers, and others come."""
+    random, size = Random(f"{few} {part}"), 900 if COMPILED else 200
+    arrays, memory = opened(size)
+    expected: list[Key] = []
+    for _ in range(4):
+        for item in range(len(expected), size):
+            entry = (random.randrange(2), float(random.randrange(few)), item)
+            insert(memory, 0, *entry, item)
+            insort(expected, entry)
+        kept = np.array([random.random() < part for _ in range(size)])
+        number = np.where(kept, np.cumsum(kept) - 1, -1)
+        thin(memory, 0, number)
+        expected = [(cell, value, int(number[item])) for cell, value, item in expected if kept[item]]
+        assert contents(arrays, memory, 0) == expected
+        assert arrays["indexes"]["shelves"][0] <= room_for(len(expected))
 
 
 def test_what_is_drawn_keeps_every_sum_in_expectation():

@@ -90,6 +90,7 @@ def allocate(
         "tallies": groups if problem.counts_keys else 1,
     }
     counted = linked is not None and ranking.prices != Prices.NONE
+    sizes["raised"] = slots if linked is not None and kind == Kind.GAIN_LOSS else 1
     sizes |= index_sizes(linked, n, slots, fresh, counted=counted)
     arrays = in_one_block(sizes)
     for name in ("table", "floors", "holders", "queues"):

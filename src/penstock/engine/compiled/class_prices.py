@@ -14,8 +14,8 @@ from penstock.engine.compiled.order.ranking import (
     TUPLES,
     compare_worth,
     first,
+    full_price_of,
     life_left,
-    price_of,
     remaining,
 )
 from penstock.engine.compiled.order.tournament import promote
@@ -167,4 +167,4 @@ def raise_yield(memory: Memory, ring: int, outputs: int) -> None:
 def is_hopeless(memory: Memory, low: int, price: float, expiry: int, stream: int) -> bool:
     """Whether an arrival ranks below group `low`, the lowest of its pool (policies that rank by price)."""
     left = remaining(memory, first(memory, 0, low))
-    return compare_worth(memory, stream, price, life_left(memory, stream, expiry), price_of(memory, low), left) < 0
+    return compare_worth(memory, stream, price, life_left(memory, stream, expiry), full_price_of(memory, low), left) < 0

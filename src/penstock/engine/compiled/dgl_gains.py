@@ -12,10 +12,10 @@ from penstock.core.rounding import mean_of_sum, raise_sum
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.memory import in_ring
 from penstock.engine.compiled.order.heaps import heap_insert, heap_remove, set_root, with_one_more
-from penstock.engine.compiled.order.ranking import FROM_IMPORTANCE, lost_in, remaining, sum_of
+from penstock.engine.compiled.order.ranking import FROM_IMPORTANCE, full_price_of, lost_in, remaining, sum_of
 from penstock.engine.compiled.order.tournament import promote, rebuild
 from penstock.engine.compiled.order.tree import root_at
-from penstock.engine.compiled.state import Memory, fresh, groups, holders, lanes, ranks, slots, sums
+from penstock.engine.compiled.state import Memory, accesses, fresh, groups, holders, lanes, raised, ranks, slots, sums
 from penstock.engine.units import Whole, add, below, number_of, take, whole, within
 
 _FAR = 1 << 61  # the highest part of what all have lost: a score and a loss more have room above it
@@ -24,7 +24,7 @@ _FAR = 1 << 61  # the highest part of what all have lost: a score and a loss mor
 @kernel
 def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, first_row: int) -> None:
     """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
-    streams, found = memory.streams, False
+    streams = memory.streams
     for at in range(begin, end):
         high, low = raise_sum(memory.importance_seen, memory.importance_rest, batch.importance[at])
         memory.importance_seen = high
@@ -37,13 +37,26 @@ def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, fir
             _start_again(memory)
     for stream in range(streams):  # all streams lose before anybody gains: they may be in one tournament
         _set_lost(memory, stream, add(lost_in(memory, stream), whole(beta * lanes(memory)[stream].loss)))
+    if memory.indexed:
+        _gain_by_links(memory, batch, begin, end, first_row, beta)
+    else:
+        _gain_by_key(memory, batch, begin, end, first_row, beta)
     for stream in range(streams):
+        if lanes(memory)[stream].leads:
+            sink(memory, stream)
+
+
+@kernel
+def _gain_by_key(memory: Memory, batch: BatchColumns, begin: int, end: int, first_row: int, beta: float) -> None:
+    found = False
+    for stream in range(memory.streams):
         for at in range(begin, end):
             arrival = slots(memory)[fresh(memory)[at - begin]].group
             if batch.stream[at] != stream:
                 group = in_ring(memory, arrival, stream)
-                if group >= 0:
+                if group >= 0 and not groups(memory)[group].gained:
                     found = True
+                    groups(memory)[group].gained = 1
                     gain(memory, group, first_row, beta)
     for at in range(begin, end if found else begin):
         arrival = slots(memory)[fresh(memory)[at - begin]].group
@@ -53,24 +66,39 @@ def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, fir
             group = groups(memory)[group].kin
             if group == arrival:
                 break
-    for stream in range(streams):
-        if lanes(memory)[stream].leads:
-            sink(memory, stream)
+
+
+@kernel
+def _gain_by_links(memory: Memory, batch: BatchColumns, begin: int, end: int, first_row: int, beta: float) -> None:
+    """The join has noted whom the arrivals match (linked/partners.py). Those of a stream that nothing links match all of another."""
+    for at in range(memory.n_raised):
+        gain(memory, slots(memory)[raised(memory)[at]].group, first_row, beta)
+    for stream in range(memory.streams if memory.massed else 0):
+        free = False
+        for at in range(begin, end):
+            other = batch.stream[at]
+            free |= other != stream and batch.key[at] >= 0 and accesses(memory)[stream * memory.streams + other].index < 0
+        slot = lanes(memory)[stream].oldest if free else -1
+        while slot >= 0:
+            group = slots(memory)[slot].group
+            if groups(memory)[group].key >= 0 and not groups(memory)[group].gained and slots(memory)[slot].row < first_row:
+                gain(memory, group, first_row, beta)
+            slot = slots(memory)[slot].newer
+    for at in range(memory.n_raised):
+        groups(memory)[slots(memory)[raised(memory)[at]].group].gained = 0
+    memory.n_raised = 0
 
 
 @kernel
 def gain(memory: Memory, group: int, first_row: int, beta: float) -> None:
     """Raise the older tuples of a class, which have just found matching arrivals, and give back what all have lost in this instant."""
-    if groups(memory)[group].gained:
-        return
-    groups(memory)[group].gained = 1
     above = -1
     floor = -1
     stream = int(groups(memory)[group].stream)
     lost = lost_in(memory, stream)
     loss = whole(beta * lanes(memory)[stream].loss)
     factor = lanes(memory)[stream].gain
-    price = groups(memory)[group].price
+    price = full_price_of(memory, group)
     slot = groups(memory)[group].head
     while slot >= 0:
         if slots(memory)[slot].row < first_row:
@@ -94,7 +122,7 @@ def begin_to_lose(memory: Memory, slot: int) -> None:
     """Give an arrival its first score."""
     factor = memory.unit_score
     if memory.first_score != FROM_IMPORTANCE:
-        factor *= groups(memory)[slots(memory)[slot].group].price
+        factor *= full_price_of(memory, slots(memory)[slot].group)
     lost = lost_in(memory, slots(memory)[slot].stream)
     _place(memory, slot, add(lost, whole(ranks(memory)[slot].importance * factor)), lost)
 

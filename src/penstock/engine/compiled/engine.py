@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
-from penstock.core.compiled import kernel, say_if_cold
+from penstock.core.compiled import say_if_cold
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import check_one_column
 from penstock.core.problem import Problem
@@ -21,12 +21,12 @@ from penstock.core.trace import Bools, Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
 from penstock.engine.compiled import worth
 from penstock.engine.compiled.allocate import allocate, pattern_bands
-from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.batch_columns import BatchColumns, instant_size, plain, rises
 from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.class_prices import count_again
 from penstock.engine.compiled.key_clocks import PER_KEY
 from penstock.engine.compiled.linked.partners import count_all
-from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
+from penstock.engine.compiled.logs import ARRIVAL_AT, handed_out, open_logs, with_room
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.play import dismiss, expire, play, trim
@@ -53,8 +53,6 @@ from penstock.engine.ranking_codes import Kind, Prices
 
 _FEW = 1024  # bands
 _SMALL = 1 << 16  # slots or classes
-_LOG = 1 << 20  # rows for which logs have room from the start
-_PIECES = 1 << 22  # outputs that are made before they are handed on, at most
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -185,7 +183,8 @@ class CompiledEngine:
         """Play the next rows, piece by piece."""
         columns = self._columns(batch)
         n, budget = self.problem.n_streams, self.problem.budget
-        logs, times, caps = self._open_logs(len(batch), most), _plain(budget.times), _plain(budget.caps)
+        logs = open_logs(n, self.keep, len(batch), int(self.memory.live), most)
+        times, caps = plain(budget.times), plain(budget.caps)
         scratch = np.empty((n + SCRATCH, 0), dtype=np.int64)
         position, stop, size = 0, 0, len(batch)
         while position < size:
@@ -198,16 +197,16 @@ class CompiledEngine:
             target = min(stop, position + _CHUNK) if progress else stop
             reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
             if logs.pause[ARRIVAL_AT] >= 0:
-                yield _handed_out(logs)
-                logs = _with_room(logs)
+                yield handed_out(logs)
+                logs = with_room(logs)
             elif reached < target:
-                self._make_room(_instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
-                logs = _with_room(logs)
+                self._make_room(instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
+                logs = with_room(logs)
             if progress:
                 progress(reached - position)
             position = reached
         self.memory.next_row += size
-        yield _handed_out(logs)
+        yield handed_out(logs)
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
@@ -248,7 +247,7 @@ class CompiledEngine:
         """Begin with the tuples of another engine; what happened before counts nowhere."""
         tuples, seen, totals = other.tuples(), other.seen, other.totals
         stream, expiry = tuples["stream"], tuples["expiry"]
-        ordered = _rises(np.where(self._by_key(stream), NEVER, expiry), stream, np.full(len(seen), -NEVER))
+        ordered = rises(np.where(self._by_key(stream), NEVER, expiry), stream, np.full(len(seen), -NEVER))
         state = as_columns(self.memory, self.arrays)
         none = np.zeros(len(stream))
         state |= tuples | {"ground": none.astype(np.int8), "price": none, "score": none, "marks": none.astype(np.int64)}
@@ -339,15 +338,6 @@ class CompiledEngine:
         self.origin = state["origin"]
         self.statistics.restore(state["statistics"])
 
-    def _open_logs(self, rows: int, most: int) -> Logs:
-        n, keep = self.problem.n_streams, self.keep
-        length = max(256, min(rows, _LOG) + int(self.memory.live))  # what is not written to takes no memory
-        kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, n + 1)}
-        kept["done"] = (keep.done, 2)
-        logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
-        outputs = np.empty((min(most, _PIECES), n + 1 if keep.outputs else 0), dtype=np.int64)
-        return Logs(outputs, **logs, lengths=np.zeros(6, np.int64), needed=np.zeros(6, np.int64), pause=np.array([-1, 0, 0]))
-
     def _columns(self, batch: Batch) -> BatchColumns:
         problem, ranking = self.problem, self.ranking
         if self.origin is None and len(batch):
@@ -363,7 +353,7 @@ class CompiledEngine:
             by_key = self._by_key(batch.stream)
             expiry = np.where(by_key & (batch.key < 0), DEAD, expiry)  # without a key there is no window
             rising = np.where(by_key, NEVER, expiry)
-        if not self.memory.straggling and not _rises(rising, batch.stream, self.arrays["lanes"]["ceiling"]):
+        if not self.memory.straggling and not rises(rising, batch.stream, self.arrays["lanes"]["ceiling"]):
             self._make_room(0, straggling=True)
         row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
         nobody = (batch.key < 0) | (expiry == DEAD)
@@ -382,7 +372,7 @@ class CompiledEngine:
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
             values=self._compared(batch, nobody) if self.memory.indexed else np.empty((1, 1), np.int64),
         )
-        return BatchColumns(*map(_plain, found))
+        return BatchColumns(*map(plain, found))
 
     def _compared(self, batch: Batch, nobody: Bools) -> Ints:
         """What links compare, as it is kept: whole numbers, or the bits of floating point if any batch had some."""
@@ -436,7 +426,7 @@ class CompiledEngine:
             self.memory.renewed = 1
         self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
         if begin == 0 and stop == len(batch):
-            return columns._replace(rates=_plain(rates)), stop
+            return columns._replace(rates=plain(rates)), stop
         if len(columns.rates) < len(batch):
             columns = columns._replace(rates=np.empty((len(batch), rates.shape[1])))
         columns.rates[begin:stop] = rates
@@ -486,56 +476,6 @@ class CompiledEngine:
 def _grown(size: int) -> int:
     """The next size of an array: large ones grow by less, since what is not used is memory too."""
     return 2 * size if size < _SMALL else size * 5 // 4
-
-
-def _plain(array: Any) -> Any:
-    """An array of the kind that the loop is compiled for. One that may not be written, as Arrow lends them, would be another."""
-    return np.require(array, requirements=("C", "W"))
-
-
-def _rises(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
-    """Whether expiries never fall along the rows of each stream, from these ceilings on."""
-    return _climb(_plain(expiry), _plain(stream.astype(np.int64, copy=False)), ceilings.copy())
-
-
-@kernel
-def _climb(expiry: Ints, stream: Ints, ceilings: Ints) -> bool:
-    for row in range(len(expiry)):
-        if expiry[row] < ceilings[stream[row]]:
-            return False
-        ceilings[stream[row]] = expiry[row]
-    return True
-
-
-def _handed_out(logs: Logs) -> Played:
-    """What is in the logs, which are empty then."""
-    kept = [log[:length].copy() for log, length in zip(logs[:6], logs.lengths, strict=True)]
-    logs.lengths[:] = 0
-    (sheds, shed_at), (expired, expired_at), (done, done_at) = (
-        (log[:, :1].reshape(-1), log[:, 1:].reshape(-1)) for log in (kept[1], kept[2], kept[5])
-    )
-    return Played(kept[0], sheds, expired, kept[3], kept[4], shed_at, expired_at, done, done_at)
-
-
-def _with_room(logs: Logs) -> Logs:
-    """The logs, those that are too short doubled."""
-    longer = logs._asdict()
-    for name, needed in zip(Logs._fields[:6], logs.needed, strict=True):
-        log = longer[name]
-        if log.shape[1] and len(log) < needed:
-            longer[name] = np.empty((max(2 * len(log), int(needed)), log.shape[1]), dtype=np.int64)
-            longer[name][: len(log)] = log
-    return Logs(**longer)
-
-
-def _instant_size(time: Ints, begin: int) -> int:
-    """How many rows the instant that begins at row `begin` has."""
-    end, span = begin + 1, 64
-    while end < len(time) and time[end] == time[begin]:
-        same = time[end : end + span] == time[begin]
-        end += len(same) if same.all() else int(same.argmin())
-        span *= 2
-    return end - begin
 
 
 def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -15,28 +15,23 @@ from __future__ import annotations
 
 from penstock.core.compiled import kernel
 from penstock.core.trace import Ints
-from penstock.core.window import DEAD, NEVER
+from penstock.core.window import NEVER
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
-from penstock.engine.compiled.class_prices import count_matches, is_hopeless, raise_yield, set_rates, spoil, spoil_partners
+from penstock.engine.compiled.class_prices import count_matches, set_rates, spoil
 from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
-from penstock.engine.compiled.key_clocks import PER_KEY, count_in, counts_keys, leaves_at
+from penstock.engine.compiled.join import join_by_keys, join_inplace_by_keys
+from penstock.engine.compiled.key_clocks import PER_KEY, counts_keys, leaves_at
 from penstock.engine.compiled.linked.partners import weigh_streams
-from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
+from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
 from penstock.engine.compiled.memory import (
-    bit_of,
     claim_class,
-    claim_empty,
     find_ring,
-    holders_of,
     horizon_of,
-    in_ring,
-    link,
     next_expired,
     unlink,
 )
 from penstock.engine.compiled.moves import enter, forget, leave, part_if_linked, victim
-from penstock.engine.compiled.order.heaps import make_heap
 from penstock.engine.compiled.order.kinetic import refresh
 from penstock.engine.compiled.order.ranking import (
     ARRIVAL,
@@ -45,41 +40,34 @@ from penstock.engine.compiled.order.ranking import (
     FROM_EXPECTED,
     FROM_IMPORTANCE,
     GAIN_LOSS,
-    OUTPUTS,
-    PATTERNS,
     PRICE,
     RATES,
     SCORE,
     STAY,
     TUPLES,
+    full_price_of,
     has_rates,
     is_counted,
     is_kinetic,
-    price_of,
 )
-from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, lowest, promote
-from penstock.engine.compiled.patterns import give_pattern, note_arrival
-from penstock.engine.compiled.probe import count_whole, gather, meet, walk_combinations, walk_pairs
+from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, promote
+from penstock.engine.compiled.parting import part_with_done
 from penstock.engine.compiled.pushed_out import push_out
 from penstock.engine.compiled.search import join_by_links, join_inplace_by_links
 from penstock.engine.compiled.slot_price import observe, use_toll
 from penstock.engine.compiled.state import (
     Memory,
-    arrived,
     fresh,
     groups,
     ladder,
     lanes,
     marks,
-    met,
-    offers,
-    parting,
     pools,
     ranks,
     slots,
     weights,
 )
-from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, price_at, ranks_below, will_shed
+from penstock.engine.compiled.turned_away import hold_where_needed, keys_differ, next_turned_away, ranks_below, will_shed
 
 
 @kernel
@@ -107,28 +95,28 @@ def play(
                 break
             _expire(memory, budget_times, budget_caps, batch, position, end, logs)
         prompt = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
-        prompt = prompt and not memory.limited and not memory.indexed  # who parts may make room for anybody
-        door = prompt and end - position <= PATIENCE and keys_differ(batch.key, position, end)
+        prompt = prompt and not memory.limited  # who parts may make room for anybody
+        door = prompt and end - position <= PATIENCE and (memory.indexed != 0 or keys_differ(batch.key, position, end))
         if not paused or not inplace:
             if memory.indexed:
-                full = join_by_links(memory, batch, position, end, logs, scratch)
+                full = join_by_links(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
             else:
-                full = _join(memory, budget_caps, batch, position, end, door, logs, scratch)
+                full = join_by_keys(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
             if full:
                 return position
             _score(memory, batch, position, end, logs)
             if memory.limited and not inplace:
-                _part(memory, logs)
+                part_with_done(memory, logs)
             _shed(memory, budget_caps, batch, position, end, door, logs)
         if inplace:
             if memory.indexed:
                 full = join_inplace_by_links(memory, batch, position, end, logs, scratch)
             else:
-                full = _join_inplace(memory, batch, position, end, logs, scratch)
+                full = join_inplace_by_keys(memory, batch, position, end, logs, scratch)
             if full:
                 return position
         if memory.limited and inplace:
-            _part(memory, logs)
+            part_with_done(memory, logs)
         _note(memory, time, logs)
         position = end
     return position
@@ -190,101 +178,13 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
 
 
 @kernel
-def _join(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
-    """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
-    outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
-    keep_outputs = outputs.shape[1] > 0
-    streams, kind, inplace = memory.streams, memory.kind, memory.inplace == 1
-    picks, picked, chosen, members = scratch[:streams], scratch[streams], scratch[streams + 1], scratch[streams + 2]
-    base_row, time, now, horizon, step = memory.next_row, batch.time[begin], memory.now, horizon_of(memory), memory.budget_step
-    in_order = time == now and horizon == now
-    for at in range(max(begin, pause[ARRIVAL_AT]), end):
-        stream = batch.stream[at]
-        in_rows = lanes(memory)[stream].in_rows
-        by_key = in_rows == PER_KEY
-        ring = find_ring(memory, batch.key[at])
-        bits = holders_of(memory, ring) | bit_of(memory, stream)
-        joins = not inplace and ring >= 0 and bits & memory.full == memory.full  # else a partner is missing (Kwon 2.2)
-        halfway = pause[HALFWAY] == 1
-        own = 0  # outputs
-        away = halfway and fresh(memory)[at - begin] == -1
-        if not halfway:
-            if keep_outputs and joins and streams == 2:
-                needed[0] = groups(memory)[in_ring(memory, ring, 1 - stream)].members
-                if lengths[0] + needed[0] > len(outputs):
-                    pause[ARRIVAL_AT] = at
-                    return True
-            if memory.prices == PATTERNS:
-                note_arrival(memory, at - begin, stream, bits)
-            which = lanes(memory)[stream].pool
-            if door and pools(memory)[which] >= budget_caps[step, which] and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
-                if memory.banded or in_ring(memory, ring, stream) < 0:
-                    low = lowest(memory, 0, which)
-                    offers(memory)[at - begin] = price_at(memory, batch, at)
-                    away = low >= 0 and is_hopeless(memory, low, offers(memory)[at - begin], batch.expiry[at], stream)
-        if joins:
-            made = pause[MADE_BEFORE] if halfway else memory.made
-            memory.attempts += not halfway
-            if in_order and not keep_outputs and memory.objective == 0:
-                count_whole(memory, ring, stream, base_row + at, now)
-            elif streams == 2:
-                importance = batch.importance[at] if memory.objective > 0 else 1.0
-                lengths[0] = walk_pairs(
-                    memory, ring, stream, time, base_row + at, batch.expiry[at], importance, outputs, lengths[0], keep_outputs
-                )
-            else:
-                if not halfway:
-                    gather(memory, ring, stream, base_row + at, picks, picked)
-                lengths[0] = walk_combinations(
-                    memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row, picks, picked, chosen,
-                    members, outputs, lengths[0], keep_outputs, pause,
-                )  # fmt: skip
-                if pause[HALFWAY] == 1:
-                    pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
-                    fresh(memory)[at - begin] = -1 if away else 0
-                    return True
-            own = memory.made - made
-            if memory.prices == OUTPUTS and own > 0:
-                raise_yield(memory, ring, own)
-        if not in_rows and batch.expiry[at] <= horizon:
-            memory.n_late += 1
-        if away:
-            fresh(memory)[at - begin] = -1
-            if by_key and in_ring(memory, ring, stream) >= 0:
-                count_in(memory, in_ring(memory, ring, stream), batch.expiry[at])
-            continue
-        group = claim_class(memory, ring, stream, batch.key[at])
-        if time < now and kind >= SCORE:
-            make_heap(memory, group)
-        if memory.prices == OUTPUTS and groups(memory)[group].members == 0:
-            groups(memory)[group].price = groups(memory)[ring].price if ring >= 0 else 0.0
-            groups(memory)[ring if ring >= 0 else group].bits |= bit_of(memory, stream)  # the class may have outlived its tuples
-        expiry = count_in(memory, group, batch.expiry[at]) if by_key else batch.expiry[at]
-        slot = link(memory, group, time, base_row + at, expiry)
-        fresh(memory)[at - begin] = slot
-        if memory.limited:
-            met(memory)[slot] = 0
-            meet(memory, slot, own)
-        if memory.prices == PATTERNS:
-            give_pattern(memory, slot, arrived(memory)[at - begin])
-        if memory.objective > 0 or kind >= SCORE:
-            ranks(memory)[slot].importance = batch.importance[at]
-        if is_counted(memory):
-            spoil_partners(memory, group)
-            if memory.mn_of_memory == 0:
-                spoil(memory, group)
-    pause[ARRIVAL_AT] = -1
-    return False
-
-
-@kernel
 def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs) -> None:
     """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
     kind, patient = memory.kind, end - begin <= PATIENCE
     memory.patient = patient and not memory.banded and not memory.newcomer_safe
     if memory.paired or (is_counted(memory) and memory.mn_of_memory == 0):
         count_matches(memory)
-    if memory.massed:
+    if memory.massed and not memory.growing:
         weigh_streams(memory)
     if kind == GAIN_LOSS:
         memory.patient = 0
@@ -335,7 +235,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             elif memory.first_score == FROM_EXPECTED:
                 score = expected_value(memory, batch, at)
             elif memory.first_score != FROM_IMPORTANCE:
-                score *= price_of(memory, group) * (lanes(memory)[stream].factor if memory.massed else 1.0)
+                score *= full_price_of(memory, group)
             ranks(memory)[slot].score = score
             if kind == GAIN_LOSS:
                 begin_to_lose(memory, slot)
@@ -382,88 +282,6 @@ def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, en
         if memory.kind == STAY and memory.n_shed > before:
             observe(memory, which)
     admit_waiting(memory)
-
-
-@kernel
-def _part(memory: Memory, logs: Logs) -> None:
-    """Let those go that have taken part in as many outputs as promised, by row, whoever has seen them do so."""
-    _sort_parting(memory)
-    for at in range(memory.n_parting):
-        slot = int(parting(memory)[at])
-        row = slots(memory)[slot].row
-        if row >= memory.first_row:
-            if fresh(memory)[row - memory.first_row] != slot:
-                continue  # a window of rows has let it go already
-            fresh(memory)[row - memory.first_row] = -2
-        if row < memory.spared:
-            leave(memory, slot)
-        else:
-            _leave_unseen(memory, slot)
-        if logs.done.shape[1] > 0:
-            logs.done[logs.lengths[5], 0] = row
-            logs.done[logs.lengths[5], 1] = memory.instant
-            logs.lengths[5] += 1
-        memory.n_done += 1
-    memory.n_parting = 0
-
-
-@kernel
-def _sort_parting(memory: Memory) -> None:
-    """Put those that part in the order of rows (Shell's sort)."""
-    gap = memory.n_parting // 2
-    while gap > 0:
-        for at in range(gap, memory.n_parting):
-            slot = parting(memory)[at]
-            place = at
-            while place >= gap and slots(memory)[parting(memory)[place - gap]].row > slots(memory)[slot].row:
-                parting(memory)[place] = parting(memory)[place - gap]
-                place -= gap
-            parting(memory)[place] = slot
-        gap //= 2
-
-
-@kernel
-def _leave_unseen(memory: Memory, slot: int) -> None:
-    """Remove an arrival that does not compete yet."""
-    group = slots(memory)[slot].group
-    pools(memory)[lanes(memory)[slots(memory)[slot].stream].pool] -= weights(memory)[slot] if memory.weighted else 1
-    part_if_linked(memory, slot)
-    unlink(memory, slot)
-    if PRICE <= memory.kind < SCORE and not memory.banded:
-        promote(memory, 0, group)
-    forget(memory, group)
-
-
-@kernel
-def _join_inplace(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
-    """The join of the inplace model: with what remains of memory, and with all arrivals of the instant; whether the log is full."""
-    streams, pause, base_row = memory.streams, logs.pause, memory.next_row
-    picks, picked, chosen, members = scratch[:streams], scratch[streams], scratch[streams + 1], scratch[streams + 2]
-    for at in range(max(begin, pause[ARRIVAL_AT]), end):
-        stream = batch.stream[at]
-        made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
-        ring = find_ring(memory, batch.key[at])
-        if pause[HALFWAY] == 0:
-            gather(memory, ring, stream, base_row + begin, picks, picked)
-            for earlier in range(begin, at):
-                if batch.key[earlier] == batch.key[at]:
-                    other = batch.stream[earlier]
-                    picks[other, picked[other]] = ~earlier
-                    picked[other] += 1
-        logs.lengths[0] = walk_combinations(
-            memory, batch.stream, batch.time, batch.expiry, batch.importance, at, base_row,
-            picks, picked, chosen, members, logs.outputs, logs.lengths[0], logs.outputs.shape[1] > 0, pause,
-        )  # fmt: skip
-        if pause[HALFWAY] == 1:
-            pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
-            return True
-        if memory.prices == OUTPUTS and memory.made > made:
-            if ring < 0 and memory.lasting:  # all of its tuples have been shed in this instant
-                ring = claim_empty(memory, batch.key[at])
-            if ring >= 0:
-                raise_yield(memory, ring, memory.made - made)
-    pause[ARRIVAL_AT] = -1
-    return False
 
 
 @kernel

@@ -16,24 +16,28 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.linked.links import NEAR, agree, collect, enlist, keep_values, show
-from penstock.engine.compiled.linked.partners import meet_all
+from penstock.engine.compiled.linked.partners import CHOSEN, MEMBERS, ORDER, PICKED, are_strangers, have_come, meet_all
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
 from penstock.engine.compiled.memory import claim_class, horizon_of, link
 from penstock.engine.compiled.order.ranking import SCORE
 from penstock.engine.compiled.probe import make_output, meet
 from penstock.engine.compiled.state import Memory, accesses, fresh, groups, lanes, links, met, ranks, slots
+from penstock.engine.compiled.turned_away import is_turned_away
 
-SCRATCH = 4
-"""Rows of scratch beside one for each stream: how many candidates, which is chosen, the order of streams, the members of an output."""
+SCRATCH = MEMBERS + 1
+"""Rows of scratch beside one for each stream."""
 
 
 @kernel
-def join_by_links(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs, scratch: Ints) -> bool:
+def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     pause = logs.pause
     time, horizon = batch.time[begin], horizon_of(memory)
     if pause[ARRIVAL_AT] < 0:
         show(memory, batch.values, begin, end)
+        if memory.massed and memory.growing:
+            have_come(memory, batch, begin, end)
+    door = door and (end - begin == 1 or are_strangers(memory, batch, begin, end))
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         stream = batch.stream[at]
         own = 0
@@ -45,6 +49,12 @@ def join_by_links(memory: Memory, batch: BatchColumns, begin: int, end: int, log
             own = memory.made - made
         if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
             memory.n_late += 1
+        away = door and not lanes(memory)[stream].in_rows and is_turned_away(memory, batch, begin, at, caps)
+        if memory.paired and batch.key[at] >= 0 and away:
+            meet_all(memory, -1, ~(at - begin), stream, batch.importance[at], batch.rates[at], scratch)
+        if away:
+            fresh(memory)[at - begin] = -1
+            continue
         group = claim_class(memory, -1, stream, batch.key[at])
         groups(memory)[group].price = 0.0  # whoever matches nothing keeps it
         slot = link(memory, group, time, memory.next_row + at, batch.expiry[at])
@@ -58,9 +68,8 @@ def join_by_links(memory: Memory, batch: BatchColumns, begin: int, end: int, log
         if batch.key[at] >= 0:
             enlist(memory, slot, stream, memory.next_row + at)
             if memory.paired:
-                other = 1 - stream if memory.streams == 2 else 0  # of two streams the join has found the matches
-                known = scratch[memory.streams, 1] if memory.streams == 2 and not memory.inplace else -1
-                meet_all(memory, slot, stream, batch.rates[at if memory.growing else 0], scratch[other], known)
+                rates = batch.rates[at if memory.growing else 0]
+                meet_all(memory, slot, ~(at - begin), stream, batch.importance[at], rates, scratch)
     pause[ARRIVAL_AT] = -1
     return False
 
@@ -82,7 +91,7 @@ def join_inplace_by_links(memory: Memory, batch: BatchColumns, begin: int, end: 
 def search(memory: Memory, batch: BatchColumns, begin: int, at: int, logs: Logs, scratch: Ints) -> bool:
     """Make the outputs of a pivot; False where the log is full, to go on when it is called again."""
     n, keep = memory.streams, logs.outputs.shape[1] > 0
-    picked, chosen, order, members = scratch[n], scratch[n + 1], scratch[n + 2], scratch[n + 3]
+    picked, chosen, order, members = scratch[n + PICKED], scratch[n + CHOSEN], scratch[n + ORDER], scratch[n + MEMBERS]
     level = n - 1
     if logs.pause[HALFWAY] == 0:
         memory.attempts += 1
@@ -119,7 +128,7 @@ def search(memory: Memory, batch: BatchColumns, begin: int, at: int, logs: Logs,
 def _bind(memory: Memory, batch: BatchColumns, begin: int, at: int, level: int, scratch: Ints) -> bool:
     """Choose the next stream, and list its tuples that fit those bound before; whether there are any."""
     n = memory.streams
-    picked, chosen, order, members = scratch[n], scratch[n + 1], scratch[n + 2], scratch[n + 3]
+    picked, chosen, order, members = scratch[n + PICKED], scratch[n + CHOSEN], scratch[n + ORDER], scratch[n + MEMBERS]
     best, guide, lowest = -1, -1, 0
     for other in range(n):
         place = 0

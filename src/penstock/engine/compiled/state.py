@@ -230,6 +230,7 @@ ARRAYS: dict[str, Any] = {
     "values": np.int64,  # by slot, then by arrival of this instant: what links compare, whole numbers or the bits of floating point
     "found": np.int64,  # scratch: the matches of a tuple
     "counts": np.float64,  # by slot and stream: the matches there, or the rate at which they come
+    "raised": np.int32,  # dgl by links: slots of those that match an arrival of this instant
     "tallies": TALLY,  # by class, with `rows_per_key`
 }
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
@@ -252,6 +253,7 @@ LINKS = (
     "first_row",  # of this instant
     "spared",  # rows from here on do not compete yet
     "n_parting",
+    "n_raised",
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
@@ -340,7 +342,7 @@ def _viewer(name: str, dtype: Any) -> Any:
 (
     lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
     holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
-    parting, links, accesses, indexes, shelves, entries, values, found, counts, tallies,
+    parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

@@ -1,4 +1,8 @@
-"""At the door: arrivals that rank below all of their pool are turned away before they are stored, and shed in their turn."""
+"""At the door: arrivals that rank below all of their pool are turned away before they are stored, and shed in their turn.
+
+An arrival does when the pool is full and its price is below the lowest there. Prices in memory can only rise before the shedding, so it
+stays below. It must not be missed by the other arrivals of its instant, so nobody is turned away where two of these match.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import chance_price
-from penstock.engine.compiled.class_prices import partner_rate
-from penstock.engine.compiled.order.ranking import CHANCES, GAIN_LOSS, compare_worth, group_of, life_left, price_of, remaining
-from penstock.engine.compiled.order.tournament import hold
+from penstock.engine.compiled.class_prices import is_hopeless, partner_rate
+from penstock.engine.compiled.linked.partners import price_by_links
+from penstock.engine.compiled.order.ranking import CHANCES, GAIN_LOSS, compare_worth, full_price_of, group_of, life_left, remaining
+from penstock.engine.compiled.order.tournament import hold, lowest
 from penstock.engine.compiled.state import Memory, bands, fresh, lanes, offers, pools, slots
 
 
@@ -42,8 +47,24 @@ def hold_where_needed(memory: Memory, batch: BatchColumns, begin: int, end: int,
 
 
 @inlined
+def is_turned_away(memory: Memory, batch: BatchColumns, begin: int, at: int, caps: Ints) -> bool:
+    """Whether an arrival ranks below all of its pool, which is full; `caps` are the budgets of now."""
+    stream = batch.stream[at]
+    which = lanes(memory)[stream].pool
+    if pools(memory)[which] < caps[which]:
+        return False
+    low = lowest(memory, 0, which)
+    offers(memory)[at - begin] = price_at(memory, batch, at)
+    return low >= 0 and is_hopeless(memory, low, offers(memory)[at - begin], batch.expiry[at], stream)
+
+
+@inlined
 def price_at(memory: Memory, batch: BatchColumns, at: int) -> float:
     """The price of an arrival."""
+    if memory.indexed:
+        if batch.key[at] < 0:
+            return 0.0
+        return price_by_links(memory, batch.stream[at], batch.rates[at]) if memory.growing else float(batch.score[at])
     if memory.prices == CHANCES:
         return chance_price(memory, batch.rates[at], 0, batch.stream[at], float(memory.now >> memory.shift)) if batch.key[at] >= 0 else 0.0
     return float(bands(memory)[batch.band[at]].price if memory.banded else partner_rate(batch.rates[at], batch.stream[at]))
@@ -72,7 +93,7 @@ def ranks_below(memory: Memory, batch: BatchColumns, at: int, slot: int, base_ro
     """Whether an arrival that was turned away ranks below a retained tuple of its pool."""
     stream = batch.stream[at]
     life = life_left(memory, stream, batch.expiry[at])
-    price = price_of(memory, group_of(memory, slot))
+    price = full_price_of(memory, group_of(memory, slot))
     offered = offers(memory)[base_row + at - memory.first_row]
     sign = compare_worth(memory, stream, offered, life, price, remaining(memory, slot))
     if sign != 0:

@@ -195,6 +195,15 @@ def agree(memory: Memory, access: int, pick: int, other: int) -> bool:
     return True
 
 
+@inlined
+def _is_like(memory: Memory, pick: int, item: int) -> bool:
+    """Whether two tuples have the same values."""
+    for column in range(memory.width):
+        if value_at(memory, pick, column) != value_at(memory, item, column):
+            return False
+    return True
+
+
 # Cells and values of entries.
 
 
@@ -325,13 +334,13 @@ def collect(memory: Memory, pick: int, stream: int, other: int, found: Ints) -> 
         else:
             high = value
     for beside in range(_cells(memory, access)):
-        number = _scan(memory, access, pick, cell_of(memory, access, pick, beside), low, high, found, number)
+        number = scan(memory, access, pick, cell_of(memory, access, pick, beside), low, high, False, found, number)
     return int(number)
 
 
 @kernel
-def _scan(memory: Memory, access: int, pick: int, cell: int, low: float, high: float, found: Ints, number: int) -> int:
-    """Add the matches in one cell and range."""
+def scan(memory: Memory, access: int, pick: int, cell: int, low: float, high: float, alike: bool, found: Ints, number: int) -> int:
+    """Add the matches in one cell and range to those found, or what is `alike`, of the same stream; how many there are then."""
     index = accesses(memory)[access].index
     shelf = shelf_of(memory, index, cell, low, -1)
     last = index * memory.room + indexes(memory)[index].shelves
@@ -343,7 +352,7 @@ def _scan(memory: Memory, access: int, pick: int, cell: int, low: float, high: f
             if entry.cell != cell or entry.value > high:
                 return number
             memory.examined += 1
-            if agree(memory, access, pick, entry.slot):
+            if _is_like(memory, pick, entry.slot) if alike else agree(memory, access, pick, entry.slot):
                 found[number] = entry.slot
                 number += 1
         shelf += 1

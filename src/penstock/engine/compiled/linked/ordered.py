@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
+from penstock.core.trace import Ints
 from penstock.engine.compiled.state import Memory, entries, indexes, shelves
 
 BLOCK = 64
@@ -125,6 +126,38 @@ def remove(memory: Memory, index: int, cell: int, value: float, row: int) -> Non
         _merge(memory, index, shelf)
     elif shelf > base and size + shelves(memory)[shelf - 1].length <= _FEW:
         _merge(memory, index, shelf - 1)
+
+
+@kernel
+def thin(memory: Memory, index: int, number: Ints) -> None:
+    """Keep the items that have a new number (-1: none), which is their row too. New numbers are in the order of the old ones."""
+    base = index * memory.room
+    end = base  # of the shelves that are kept
+    for shelf in range(base, base + indexes(memory)[index].shelves):
+        block = shelves(memory)[shelf].block
+        begin = block * BLOCK
+        size = 0
+        for at in range(begin, begin + shelves(memory)[shelf].length):
+            item = number[entries(memory)[at].slot]
+            if item >= 0:
+                entries(memory)[begin + size] = entries(memory)[at]
+                entries(memory)[begin + size].row = item
+                entries(memory)[begin + size].slot = item
+                size += 1
+        if size > 0 and (end == base or shelves(memory)[end - 1].length + size > _FEW):
+            shelves(memory)[end].block = block
+            shelves(memory)[end].length = size
+            _name(memory, end)
+            end += 1
+            continue
+        if size > 0:
+            behind = shelves(memory)[end - 1].block * BLOCK + shelves(memory)[end - 1].length
+            for at in range(size):
+                entries(memory)[behind + at] = entries(memory)[begin + at]
+            shelves(memory)[end - 1].length += size
+        entries(memory)[begin].slot = indexes(memory)[index].free
+        indexes(memory)[index].free = block
+    indexes(memory)[index].shelves = end - base
 
 
 @inlined

@@ -10,11 +10,15 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
+from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.class_prices import spoil
-from penstock.engine.compiled.linked.links import collect, strike
-from penstock.engine.compiled.order.ranking import MATCHES, SCORE
+from penstock.engine.compiled.linked.links import agree, collect, strike
+from penstock.engine.compiled.order.ranking import GAIN_LOSS, MATCHES, SCORE
 from penstock.engine.compiled.order.tournament import rebuild
-from penstock.engine.compiled.state import Memory, accesses, counts, found, groups, lanes, ranks, slots
+from penstock.engine.compiled.state import Memory, accesses, counts, found, groups, lanes, raised, ranks, slots
+
+PICKED, CHOSEN, ORDER, MEMBERS = range(4)
+"""Rows of scratch behind those of each stream: how many candidates, which is chosen, the order of streams, the members of an output."""
 
 
 @inlined
@@ -25,8 +29,8 @@ def worth_of(memory: Memory, importance: float, other: float) -> float:
 
 
 @kernel
-def credit(memory: Memory, slot: int, stream: int, other: int, partners: Ints, number: int, weight: float) -> None:
-    """A tuple of `stream` has come: the partners that were found for it count it, and are counted by it."""
+def credit(memory: Memory, stream: int, importance: float, partners: Ints, number: int, weight: float) -> float:
+    """A tuple of `stream` has come: the partners that were found for it count it; what they are worth to it."""
     n = memory.streams
     total = 0.0
     for at in range(number):
@@ -34,34 +38,77 @@ def credit(memory: Memory, slot: int, stream: int, other: int, partners: Ints, n
         old = slots(memory)[partner].row < memory.first_row
         worth = 1.0
         if memory.worthy:
-            worth = worth_of(memory, ranks(memory)[slot].importance, ranks(memory)[partner].importance)
+            worth = worth_of(memory, importance, ranks(memory)[partner].importance)
         total += worth
         if memory.prices == MATCHES:
             if old and memory.kind == SCORE:
                 continue  # only arrivals are priced
         elif not old:
             continue  # its rate has this instant already
+        if memory.kind == GAIN_LOSS and old and not groups(memory)[slots(memory)[partner].group].gained:
+            groups(memory)[slots(memory)[partner].group].gained = 1
+            raised(memory)[memory.n_raised] = partner
+            memory.n_raised += 1
         counts(memory)[partner * n + stream] += weight * worth
         spoil(memory, slots(memory)[partner].group)
-    if memory.prices == MATCHES:
-        counts(memory)[slot * n + other] = total
+    return total
 
 
 @kernel
-def meet_all(memory: Memory, slot: int, stream: int, rates: Floats, partners: Ints, known: int) -> None:
-    """Price an arrival that has just been linked, and all that it matches; of two streams these may be `known` already, so many."""
+def meet_all(memory: Memory, slot: int, pick: int, stream: int, importance: float, rates: Floats, scratch: Ints) -> None:
+    """Price an arrival, the `pick`, and all that it matches. It has a slot, or -1 if it was turned away.
+
+    What the join has found for it first (search.py) is not looked up again.
+    """
     n = memory.streams
-    lanes(memory)[stream].mass += rates[stream] if memory.growing else 1.0
-    for other in range(n):
-        counts(memory)[slot * n + other] = rates[other] if memory.growing and other != stream else 0.0
+    known = -1 if memory.inplace else scratch[n + ORDER, 1]
+    weight = rates[stream] if memory.growing else 1.0
+    if not memory.growing:
+        lanes(memory)[stream].mass += 1.0
+    if slot >= 0:
+        for other in range(n):
+            counts(memory)[slot * n + other] = rates[other] if memory.growing and other != stream else 0.0
     for other in range(n):
         if other != stream and accesses(memory)[stream * n + other].index >= 0:
-            weight = rates[stream] if memory.growing else 1.0
-            if known >= 0:
-                credit(memory, slot, stream, other, partners, known, weight)
+            if other == known:
+                worth = credit(memory, stream, importance, scratch[other], scratch[n + PICKED, 1], weight)
             else:
-                credit(memory, slot, stream, other, found(memory), collect(memory, slot, stream, other, found(memory)), weight)
-    spoil(memory, slots(memory)[slot].group)
+                worth = credit(memory, stream, importance, found(memory), collect(memory, pick, stream, other, found(memory)), weight)
+            if memory.prices == MATCHES:
+                counts(memory)[slot * n + other] = worth
+    if slot >= 0:
+        spoil(memory, slots(memory)[slot].group)
+
+
+@inlined
+def price_by_links(memory: Memory, stream: int, rates: Floats) -> float:
+    """What an arrival at these rates will be worth, among all streams."""
+    price = 1.0
+    for other in range(memory.streams):
+        if other != stream and accesses(memory)[stream * memory.streams + other].index >= 0:
+            price *= rounded(rates[other])
+    return float(price * lanes(memory)[stream].factor if memory.massed else price)
+
+
+@kernel
+def have_come(memory: Memory, batch: BatchColumns, begin: int, end: int) -> None:
+    """Rates have the arrivals of an instant from its beginning, so the factors of streams that match freely must have them too."""
+    for at in range(begin, end):
+        if batch.key[at] >= 0:
+            lanes(memory)[batch.stream[at]].mass += batch.rates[at, batch.stream[at]]
+    weigh_streams(memory)
+
+
+@kernel
+def are_strangers(memory: Memory, batch: BatchColumns, begin: int, end: int) -> bool:
+    """Whether no two arrivals of an instant, whose values are there, match."""
+    for at in range(begin, end):
+        for other in range(begin, at):
+            if batch.stream[at] != batch.stream[other] and batch.key[at] >= 0 and batch.key[other] >= 0:
+                access = batch.stream[at] * memory.streams + batch.stream[other]
+                if accesses(memory)[access].index < 0 or agree(memory, access, ~(at - begin), ~(other - begin)):
+                    return False
+    return True
 
 
 @kernel

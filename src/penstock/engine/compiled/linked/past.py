@@ -23,12 +23,12 @@ from penstock.engine.compiled.linked.links import (
     index_sizes,
     is_known,
     keep_values,
+    scan,
     show,
-    value_at,
     value_of,
 )
-from penstock.engine.compiled.linked.ordered import BLOCK, place_in, shelf_of
-from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, entries, found, in_one_block, indexes, shelves
+from penstock.engine.compiled.linked.ordered import thin
+from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block, indexes
 
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
 
@@ -156,6 +156,27 @@ def fill_past(memory: Memory, past: Past, rows: Rows) -> int:
     return filled
 
 
+@kernel
+def thin_past(memory: Memory, past: Past, number: Ints) -> int:
+    """Remember only the entries that have a new number (`thin`); how many there are."""
+    for index in range(memory.indexes_size):
+        thin(memory, index, number)
+    for stream in range(memory.streams):
+        past.held[stream] = 0
+        past.mass[stream] = 0.0
+    kept = 0
+    for item in range(len(number)):
+        if number[item] >= 0:
+            keep_values(memory, item, kept)
+            past.stream[kept] = past.stream[item]
+            past.importance[kept] = past.importance[item]
+            past.weight[kept] = past.weight[item]
+            past.held[past.stream[kept]] += 1
+            past.mass[past.stream[kept]] += past.weight[kept]
+            kept += 1
+    return kept
+
+
 @inlined
 def _looks(memory: Memory, pick: int, stream: int) -> int:
     """An index that has, or would have, a tuple of this stream; -1 if none."""
@@ -172,27 +193,9 @@ def _same(memory: Memory, past: Past, pick: int, stream: int, importance: float)
     access = _looks(memory, pick, stream)
     if access < 0 or indexes(memory)[accesses(memory)[access].index].shelves == 0:
         return -1
-    index = accesses(memory)[access].index
-    cell, value = cell_of(memory, access, pick, 0), value_of(memory, access, pick)
-    shelf = shelf_of(memory, index, cell, value, -1)
-    last = index * memory.room + indexes(memory)[index].shelves
-    place = place_in(memory, shelf, cell, value, -1)
-    while shelf < last:
-        base = shelves(memory)[shelf].block * BLOCK
-        for at in range(base + place, base + shelves(memory)[shelf].length):
-            entry = entries(memory)[at]
-            if entry.cell != cell or entry.value != value:
-                return -1
-            if past.importance[entry.slot] == importance and _is_like(memory, pick, entry.slot):
-                return int(entry.slot)
-        shelf += 1
-        place = 0
+    value = value_of(memory, access, pick)
+    for at in range(scan(memory, access, pick, cell_of(memory, access, pick, 0), value, value, True, found(memory), 0)):
+        entry = found(memory)[at]
+        if past.importance[entry] == importance:
+            return int(entry)
     return -1
-
-
-@inlined
-def _is_like(memory: Memory, pick: int, item: int) -> bool:
-    for column in range(memory.width):
-        if value_at(memory, pick, column) != value_at(memory, item, column):
-            return False
-    return True

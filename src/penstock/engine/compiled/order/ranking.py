@@ -147,6 +147,13 @@ def stream_of(memory: Memory, group: int) -> int:
 
 
 @inlined
+def full_price_of(memory: Memory, group: int) -> float:
+    """The price of a group's tuples, with that factor."""
+    price = price_of(memory, group)
+    return float(price * lanes(memory)[stream_of(memory, group)].factor if memory.massed else price)
+
+
+@inlined
 def first(memory: Memory, level: int, group: int) -> int:
     """The tuple of a group that leaves first, -1 if there is none; level 1 are the tuples at the floor.
 
@@ -201,11 +208,8 @@ def ahead(memory: Memory, level: int, group: int, other: int) -> bool:
     """Whether the first of `group` leaves before the first of `other`: the whole rank, for any two streams."""
     u = first(memory, level, group)
     v = first(memory, level, other)
-    p = price_of(memory, group)
-    q = price_of(memory, other)
-    if memory.massed:
-        p *= lanes(memory)[slots(memory)[u].stream].factor
-        q *= lanes(memory)[slots(memory)[v].stream].factor
+    p = full_price_of(memory, group)
+    q = full_price_of(memory, other)
     if memory.kind <= STAY:
         if memory.prices == PATTERNS:
             sign = compare_patterns(memory, group, other)

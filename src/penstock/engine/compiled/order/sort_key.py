@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core.compiled import inlined, kernel
 from penstock.engine.compiled.order.ranking import GAIN_LOSS, PATTERNS, SCORE, first, price_of, score_of
-from penstock.engine.compiled.state import Memory, bands, groups, ranks, slots
+from penstock.engine.compiled.state import Memory, bands, ranks, slots
 
 TIE = 0x7FFFFFFF
 """The bits of a key for what decides between equal scores,"""
@@ -46,7 +46,7 @@ def _tie_of(memory: Memory, group: int, slot: int) -> int:
         return LOW
     if (high & LOW) != 0 or not _is_short(importance):
         return high | LOW
-    return high | (_sortable(groups(memory)[group].price) >> 11 if memory.kind == GAIN_LOSS else int(min(time, LOW)))
+    return high | (_sortable(price_of(memory, group)) >> 11 if memory.kind == GAIN_LOSS else int(min(time, LOW)))
 
 
 @kernel
