@@ -6,6 +6,7 @@ Rows come from Spark's `rate-micro-batch` source, which makes every batch of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -26,20 +27,27 @@ _START = 1_767_225_600_000
 OBSERVED = "penstock"
 SIDES = "lrstu"
 """The names of the streams there can be."""
+_LONG = 100_000
+_USUAL = 500_000
 
 
 @dataclass(frozen=True)
 class Job:
     """What every contender does; the defaults are those of the targets: rows of 30 bytes, 0.4 outputs per input."""
 
-    rows: int = 500_000  # per batch, of all streams together
+    rows: int = _USUAL  # per batch, of all streams together
     window: int = 20_000  # rows of each stream
     keys: int = 50_000
     shards: int = 2
     batches: int = 10  # that count
-    own_batches: int = 3  # that count, of Spark's own join: it is slow
+    own_batches: int = 3  # that count, of Spark's own join where its batches are long
     streams: int = 2
-    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, an eighth
+    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join where they are long, an eighth
+
+    @property
+    def is_long(self) -> bool:
+        """Whether Spark's own join takes many seconds for a batch."""
+        return self.rows >= _LONG
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,17 @@ class Contender:
         return self.joins and (self.share is None or self.share >= 1)
 
     def batches(self, job: Job) -> tuple[int, int]:
-        """How many batches warm up, and how many count."""
-        return (-(-job.warm_up // 8), job.own_batches) if self.slow else (job.warm_up, job.batches)
+        """How many batches warm up, and how many count. The window is full before any counts; of larger batches fewer warm up.
+
+        >>> [CONTENDERS["penstock"].batches(Job(rows=rows)) for rows in (500, 2_000, 500_000, 5_000_000)]
+        [(80, 10), (40, 10), (40, 10), (4, 10)]
+        >>> [CONTENDERS["spark-heap"].batches(Job(rows=rows)) for rows in (2_000, 500_000)]
+        [(40, 10), (5, 3)]
+        """
+        is_long = self.slow and job.is_long
+        warm_up = math.ceil(job.warm_up * min(1.0, _USUAL / job.rows) / (8 if is_long else 1))
+        full = math.ceil(job.window * job.streams / job.rows)
+        return max(warm_up, full), job.own_batches if is_long else job.batches
 
     def memory(self, job: Job) -> int | None:
         """The budget in rows."""
