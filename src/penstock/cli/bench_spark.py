@@ -41,6 +41,7 @@ def spark(
     window: Annotated[str | None, typer.Option(metavar="ROWS", help="Of each stream.  [default: 20000]")] = None,
     keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: for 0.4 outputs per row]")] = None,
     streams: Annotated[str, typer.Option(metavar="N", help="Streams to join; of 3 and more, Spark's own join is a cascade.")] = "2",
+    predicate: Annotated[str, typer.Option(metavar="=|eps:N", help="Which keys match: equal ones, or those at most so far apart.")] = "=",
     shards: Annotated[str | None, typer.Option(metavar="N", help="Shards and shuffle partitions.  [default: the cores]")] = None,
     heap: Annotated[bool, typer.Option(help="Also Spark's own join on its heap store.")] = True,
     doubling: Annotated[bool, typer.Option("--doubling", help="Also double window, rows and shards, one at a time.")] = False,
@@ -50,7 +51,8 @@ def spark(
 ) -> None:
     """Time Penstock on Spark, Spark's own join and a bare pass-through: same rows, same window, one run.
 
-    Before the clock runs, the joined rows are compared: with ample memory Penstock must give the rows of Spark's own join.
+    Before the clock runs, the joined rows are compared: with ample memory Penstock must give the rows of Spark's own join. With a distance
+    Spark's own join is the one that a user would write: rows of one stream go into three cells, cells are equal, a condition does the rest.
     """
     as_json = wants_json(form)
     given = {"batches": batches, "own-batches": own_batches, "warm-up": warm_up, "window": window}
@@ -72,15 +74,21 @@ def spark(
     for name in others:
         peers.interpreter(name)  # refuse before minutes of work
     from penstock.spark.bench import contest as bench
-    from penstock.spark.bench.contenders import CONTENDERS, Job, keys_for, sample
+    from penstock.spark.bench.contenders import CONTENDERS, Job, keys_for, reach_of, sample
     from penstock.spark.session.presence import too_old
 
     lacking = too_old("penstock bench spark, for the state format 4 of Spark's own join,", (4, 2))
     if lacking:
         raise PenstockError(lacking)
 
-    different = keys_for(sizes["window"], count) if keys is None else integer(keys, "--keys", least=1)
-    job = Job(shards=parts, streams=count, keys=different, **{name.replace("-", "_"): size for name, size in sizes.items()})
+    reach = reach_of(predicate)
+    for option, wanted in (("--streams", count > 2), ("--peer", bool(peer))):
+        if reach and wanted:
+            raise PenstockError(f"{option} has no join by distance to compare with, got --predicate {predicate}; leave one of them out")
+    different = keys_for(sizes["window"], count, reach) if keys is None else integer(keys, "--keys", least=1)
+    job = Job(
+        shards=parts, streams=count, predicate=predicate, keys=different, **{name.replace("-", "_"): size for name, size in sizes.items()}
+    )
     names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling
     steps = rounds * _steps(names, job)
@@ -111,10 +119,7 @@ def spark(
         engine = session.version
         session.stop()
     about = {"spark": engine, "cores": cores, "load": [before, os.getloadavg()[0]], "rows_compared": compared}
-    verdicts = {
-        size: stream_speed.verdicts(found, stream_speed.targets_of(count, is_long=replace(job, rows=size).is_long))
-        for size, found in by_size.items()
-    }
+    verdicts = {size: stream_speed.verdicts(found, stream_speed.targets_of(replace(job, rows=size))) for size, found in by_size.items()}
     if as_json:
         print_json(
             {

@@ -63,8 +63,8 @@ def print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: Jo
     print_table(
         columns,
         lines,
-        title=f"{job.streams} streams, batches of {job.rows:,} rows, window {job.window:,} rows per stream, {job.keys:,} keys, "
-        f"{job.shards} shards, {about['cores']} cores, Spark {about['spark']}",
+        title=f"{job.streams} streams, keys {job.predicate}, batches of {job.rows:,} rows, window {job.window:,} rows per stream, "
+        f"{job.keys:,} keys, {job.shards} shards, {about['cores']} cores, Spark {about['spark']}",
         caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {_warm_ups(timed)} "
         "CPU: Java and Python workers together. "
         f"Load of the machine {about['load'][0]:.1f} before, {about['load'][1]:.1f} after.",

@@ -37,6 +37,8 @@ TARGETS = (Target("spark-rocksdb", 10.0), Target("spark-heap", 3.0), Target("pas
 """Set for batches of 500,000 rows of 30 bytes, a window of 20,000 rows per stream and 0.4 outputs per input, on 2 cores."""
 CASCADE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
 """For three streams and more, where Spark's own join is a cascade."""
+DISTANCE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
+"""For a join by distance, which is written by hand with Spark's own."""
 SMALL = (Target("spark-rocksdb", 1.0), Target("spark-heap", 1.0))
 """For batches of some thousand rows, of which most is what Spark does for a batch, however few rows there are."""
 DOUBLED = ("window", "rows", "shards")
@@ -53,15 +55,13 @@ def ratio(timings: Sequence[Timed], name: str, to: str) -> float | None:
     return paces[name] / paces[to] if name in paces and to in paces else None
 
 
-def targets_of(streams: int = 2, *, is_long: bool = True) -> tuple[Target, ...]:
-    """The targets of a job.
-
-    >>> [target.wanted for target in targets_of(3)], [target.wanted for target in targets_of(is_long=False)]
-    ([5.0, 5.0], [1.0, 1.0])
-    """
-    if not is_long:
+def targets_of(job: Job) -> tuple[Target, ...]:
+    """The targets of a job."""
+    if not job.is_long:
         return SMALL
-    return TARGETS if streams == 2 else CASCADE
+    if job.reach:
+        return DISTANCE
+    return TARGETS if job.streams == 2 else CASCADE
 
 
 def verdicts(timings: Sequence[Timed], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:

@@ -47,6 +47,10 @@ class TestOnSpark:
         timing = bench.measure(spark, "penstock", three, say=silent)
         assert (timing.rows, timing.memory, timing.shed) == (6_000, 1_800, 0)
 
+    def test_a_join_by_distance_is_what_spark_gives_by_hand(self, spark):
+        near = replace(TINY, predicate="eps:10", keys=contenders.keys_for(TINY.window, 2, reach=10))
+        assert bench.check_agreement(spark, ["spark-heap", "penstock", "penstock-tenth"], near, say=silent) > 1_000
+
     def test_a_difference_is_an_error(self, spark, monkeypatch):
         wider = Contender(lambda sides, job, me: contenders._penstock(sides, replace(job, window=2 * job.window), me), share=9)
         monkeypatch.setitem(CONTENDERS, "wider", wider)
@@ -139,6 +143,16 @@ def test_streams_of_which_there_cannot_be_so_many_are_refused(capsys):
         assert said in capsys.readouterr().err
 
 
+def test_predicates_without_a_join_to_compare_with_are_refused(capsys):
+    for options, said in (
+        (["--predicate", "<"], "Spark's own join needs columns that are equal"),
+        (["--predicate", "eps:0.5"], "a distance of 1 or more"),
+        (["--predicate", "eps:3", "--streams", "3"], "--streams has no join by distance to compare with"),
+    ):
+        assert run(["bench", "spark", *options]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_targets_say_whether_they_hold():
     timings = [timing("pass-through", 400), timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 250)]
     assert [(one["got"], one["holds"]) for one in stream_speed.verdicts(timings)] == [(12.5, True), (2.5, False), (0.625, True)]
@@ -146,9 +160,11 @@ def test_targets_say_whether_they_hold():
 
 def test_targets_are_those_of_the_size_of_a_batch():
     timings = [timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 50)]
-    small = stream_speed.verdicts(timings, stream_speed.targets_of(is_long=replace(TINY, rows=20_000).is_long))
+    small = stream_speed.verdicts(timings, stream_speed.targets_of(TINY))
     assert [(one["wanted"], one["holds"]) for one in small] == [(1.0, True), (1.0, False)]
-    assert replace(TINY, rows=500_000).is_long
+    large = replace(TINY, rows=500_000)
+    jobs = (large, replace(large, streams=3), replace(large, predicate="eps:3"))
+    assert [[target.wanted for target in stream_speed.targets_of(job)] for job in jobs] == [[10, 3, 0.6], [5, 5], [5, 5]]
 
 
 def test_sparks_own_join_has_fewer_batches_where_they_are_long():

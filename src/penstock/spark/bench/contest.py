@@ -210,7 +210,8 @@ def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: in
     """The joined rows of so many batches, as a bag."""
     table = f"penstock_bench_{os.getpid()}"
     last = f"{batches * (job.rows // job.streams):09d}"
-    columns = ["k", *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
+    keys = ["k"] if not job.reach else [f"{side}_k" for side in sides_of(job)]
+    columns = [*keys, *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
     come = " and ".join(f"substr({side}_v, 2) < '{last}'" for side in sides_of(job))
     with _settings(spark, job, contender):
         out = query(spark, job, contender).where(come)
