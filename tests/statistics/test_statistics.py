@@ -260,6 +260,30 @@ def test_the_decayed_counts_of_the_compiled_engine_over_thousands_of_half_lives(
             assert ratio == pytest.approx(2.0**wanted, rel=1e-9, abs=0)
 
 
+@pytest.mark.parametrize("predicate", ("eps:2", "<"))
+@pytest.mark.parametrize("frozen", (False, True))
+def test_weights_begin_anew_with_the_first_row_after_a_snapshot(predicate, frozen):
+    random = Random(3)
+    rows = [Row(random.randrange(2), 10 * at, random.randrange(12), 1.0) for at in range(200)]
+    options: dict[str, Any] = {"window": 80, "memory": 9, "policy": "prob", "predicate": predicate, "stats": "decayed", "half_life": 20}
+
+    def fresh() -> tuple[Any, Batch]:
+        return opened(trace_of(rows), keep=EVERYTHING, **options)
+
+    engine, batch = fresh()
+    whole = engine.play(batch)
+    parts, _ = fresh()
+    outputs = []
+    for cut in range(0, len(rows), 16):  # 160 ticks, after which the weights begin anew
+        after, _ = fresh()
+        if cut:
+            after.thaw(parts.freeze()) if frozen else after.restore(parts.snapshot())
+        parts = after
+        outputs.append(parts.play(batch.cut(cut, min(cut + 16, len(rows)))).outputs)
+    assert np.array_equal(np.concatenate(outputs), whole.outputs)
+    assert parts.totals == engine.totals
+
+
 def test_keys_that_come_no_more_take_no_room():
     """Every key comes once: there are as many counts as some windows bring."""
     source = Decayed(problem(stats="decayed", window=10))

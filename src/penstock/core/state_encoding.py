@@ -19,7 +19,8 @@ import numpy as np
 from penstock.core.errors import PenstockError
 
 _MAGIC = b"penstock data 1\n"
-_LINE = 64  # bytes, at a multiple of which arrays begin
+LINE = 64
+"""Bytes, at a multiple of which arrays begin."""
 _PLAIN = (type(None), bool, int, float, str)
 _GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HOLDS = "None, numbers, texts, bytes, lists, tuples, sets and dicts of these, arrays of NumPy and generators of random numbers"
@@ -43,13 +44,13 @@ def write(file: BinaryIO, value: Any, what: str = "value") -> None:
     at, parts = 0, []
     for array in arrays:
         parts.append([np.lib.format.dtype_to_descr(array.dtype), list(array.shape), at])
-        at += -(-array.nbytes // _LINE) * _LINE
+        at += -(-array.nbytes // LINE) * LINE
     head = json.dumps({"tree": tree, "arrays": parts}).encode()
     start = len(_MAGIC) + 8 + len(head)
-    file.write(_MAGIC + struct.pack("<q", len(head)) + head + bytes(-start % _LINE))
+    file.write(_MAGIC + struct.pack("<q", len(head)) + head + bytes(-start % LINE))
     for array in arrays:
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else b"")
-        file.write(bytes(-array.nbytes % _LINE))
+        file.write(bytes(-array.nbytes % LINE))
 
 
 def is_data(raw: Any) -> bool:
@@ -57,8 +58,8 @@ def is_data(raw: Any) -> bool:
     return bytes(raw[: len(_MAGIC)]) == _MAGIC
 
 
-def unpack(raw: Any, what: str = "value") -> Any:
-    """The value in bytes of `pack`, its arrays as copies; an error where they are none."""
+def unpack(raw: Any, what: str = "value", *, copies: bool = True) -> Any:
+    """The value in bytes of `pack`; an error where they are none. Without `copies` its arrays are where the bytes are."""
     try:
         if not is_data(raw):
             raise ValueError
@@ -67,8 +68,8 @@ def unpack(raw: Any, what: str = "value") -> Any:
         if not 0 <= length <= len(raw) - begin:
             raise ValueError
         head = json.loads(bytes(raw[begin : begin + length]))
-        first = -(-(begin + length) // _LINE) * _LINE
-        return _value(head["tree"], [_array(raw, first, *part) for part in head["arrays"]])
+        first = -(-(begin + length) // LINE) * LINE
+        return _value(head["tree"], [_array(raw, first, *part, copies=copies) for part in head["arrays"]])
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, struct.error, RecursionError, OverflowError, MemoryError):
         raise PenstockError(f"{what} must be data that Penstock wrote, got {len(raw)} bytes that are none") from None
 
@@ -86,11 +87,14 @@ def policy_state(policy: Any) -> dict[str, Any]:
     return state
 
 
-def _array(raw: Any, first: int, descr: Any, shape: list[int], at: int) -> Any:
+def _array(raw: Any, first: int, descr: Any, shape: list[int], at: int, *, copies: bool) -> Any:
     dtype = np.lib.format.descr_to_dtype(_tuples(descr))
     if dtype.hasobject or at < 0:
         raise ValueError
-    return np.ndarray(tuple(shape), dtype, raw, first + at).copy() if 0 not in shape else np.empty(tuple(shape), dtype)
+    if 0 in shape:
+        return np.empty(tuple(shape), dtype)
+    found = np.ndarray(tuple(shape), dtype, raw, first + at)
+    return found.copy() if copies else found
 
 
 def _tuples(descr: Any) -> Any:

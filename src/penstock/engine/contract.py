@@ -338,4 +338,4 @@ class Engine(Protocol):
         """The state for another process of this machine: not for keeping."""
 
     def thaw(self, state: dict[str, Any]) -> None:
-        """Go on from what `freeze` gave."""
+        """Go on from what `freeze` gave, whose arrays nobody else may use."""

@@ -37,6 +37,10 @@ TARGETS = (Target("spark-rocksdb", 10.0), Target("spark-heap", 3.0), Target("pas
 """Set for batches of 500,000 rows of 30 bytes, a window of 20,000 rows per stream and 0.4 outputs per input, on 2 cores."""
 CASCADE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
 """For three streams and more, where Spark's own join is a cascade."""
+DISTANCE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
+"""For a join by distance, which is written by hand with Spark's own."""
+SMALL = (Target("spark-rocksdb", 1.0), Target("spark-heap", 1.0))
+"""For batches of some thousand rows, of which most is what Spark does for a batch, however few rows there are."""
 DOUBLED = ("window", "rows", "shards")
 
 
@@ -51,16 +55,23 @@ def ratio(timings: Sequence[Timed], name: str, to: str) -> float | None:
     return paces[name] / paces[to] if name in paces and to in paces else None
 
 
-def verdicts(timings: Sequence[Timed], streams: int = 2) -> list[dict[str, Any]]:
+def targets_of(job: Job) -> tuple[Target, ...]:
+    """The targets of a job."""
+    if not job.is_long:
+        return SMALL
+    if job.reach:
+        return DISTANCE
+    return TARGETS if job.streams == 2 else CASCADE
+
+
+def verdicts(timings: Sequence[Timed], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:
     """Whether each target holds: `than`, `wanted`, `got` and `holds`; the last two None where it was not measured.
 
     >>> verdicts([])[0]
     {'than': 'spark-rocksdb', 'wanted': 10.0, 'got': None, 'holds': None}
-    >>> [one["wanted"] for one in verdicts([], streams=3)]
-    [5.0, 5.0]
     """
     found = []
-    for target in TARGETS if streams == 2 else CASCADE:
+    for target in targets:
         got = ratio(timings, "penstock", target.than)
         found.append({"than": target.than, "wanted": target.wanted, "got": got, "holds": None if got is None else got >= target.wanted})
     return found

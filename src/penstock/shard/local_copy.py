@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.core.errors import PenstockError
 from penstock.core.owned_folder import own_folder, own_name
-from penstock.core.state_encoding import unpack, write
+from penstock.core.state_encoding import LINE, unpack, write
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.payload import Block, Changes, Payload
 from penstock.shard.shard import Shard
@@ -57,6 +57,7 @@ def leave(folder: Path, mark: str, shard: Shard, changes: dict[str, Changes]) ->
         "book": vars(shard.book) | {"names": packed_names(shard.book.names)},
         "next": {kind: store.next for kind, store in stores.items()},
         "alive": {(kind, number): block.alive for kind, store in stores.items() for number, block in store.blocks.items()},
+        "widest": {(kind, number): block.widest for kind, store in stores.items() for number, block in store.blocks.items()},
         "files": files,
         "share": shard.holding.share,
     }
@@ -95,7 +96,14 @@ def pick_up(folder: Path, mark: str, plan: ShardPlan, number: int) -> Shard | No
 
 
 def _read(path: Path) -> Any:
-    return unpack(np.memmap(path, np.uint8, mode="r").data, "the shard")
+    """What is in a file, its arrays in one block that is this process's own: the engine goes on where they lie."""
+    size = path.stat().st_size
+    block = np.empty(size + LINE, np.uint8)
+    raw = block[-block.ctypes.data % LINE :][:size]
+    with path.open("rb") as file:
+        if file.readinto(raw.data) != size:
+            raise OSError(f"{path} has become shorter")
+    return unpack(raw.data, "the shard", copies=False)
 
 
 def _stores(shard: Shard) -> dict[str, Payload]:
@@ -114,4 +122,5 @@ def _reopen(store: Payload, kind: str, folder: Path, content: dict[str, Any]) ->
         block = Block.unpack(pa.memory_map(str(folder / name)))
         block.alive = content["alive"][kind, number]
         block.n_alive = int(np.count_nonzero(block.alive))
+        block.widest = content["widest"][kind, number]
         store.blocks[number] = block

@@ -65,6 +65,8 @@ class DecayedMatches(Remembered):
     def age(self, batch: Batch, begin: int) -> int:
         """Move the origin where it must, and forget what has become light."""
         steps = self.forward.move(batch.time[begin])
+        if steps and self.past is None and self.history:
+            self._load()
         if steps and self.past is not None:
             weight = aged(self.past.weight[: self.filled], steps)
             self._keep(weight >= FORGOTTEN, weight)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.cli import run
+from penstock.cli.bench_spark_output import print_sizes
 from penstock.core.errors import PenstockError
 from penstock.experiments import peers, stream_speed
 
@@ -46,6 +47,10 @@ class TestOnSpark:
         timing = bench.measure(spark, "penstock", three, say=silent)
         assert (timing.rows, timing.memory, timing.shed) == (6_000, 1_800, 0)
 
+    def test_a_join_by_distance_is_what_spark_gives_by_hand(self, spark):
+        near = replace(TINY, predicate="eps:10", keys=contenders.keys_for(TINY.window, 2, reach=10))
+        assert bench.check_agreement(spark, ["spark-heap", "penstock", "penstock-tenth"], near, say=silent) > 1_000
+
     def test_a_difference_is_an_error(self, spark, monkeypatch):
         wider = Contender(lambda sides, job, me: contenders._penstock(sides, replace(job, window=2 * job.window), me), share=9)
         monkeypatch.setitem(CONTENDERS, "wider", wider)
@@ -59,7 +64,8 @@ class TestOnSpark:
             assert timing.outputs > 0
             assert timing.cpu_seconds > 0
             assert timing.checkpoint_bytes > 0
-        assert [len(timing.seconds) for timing in timed.values()] == [2, 1, 2, 2]
+        assert [(timing.warm_up, len(timing.seconds)) for timing in timed.values()] == [(1, 2)] * 4
+        bench.check_counts(list(timed.values()))
         assert timed["pass-through"].outputs == timed["pass-through"].rows
         assert timed["pass-through"].state_bytes is None
         assert timed["spark-heap"].state_bytes > 0
@@ -85,7 +91,7 @@ class TestOnSpark:
         monkeypatch.setattr(bench, "open_session", lambda cores: _Lasting(spark))
         for name in ("spark-rocksdb", "penstock-half", "penstock-tenth"):  # others have run them, and each costs seconds
             monkeypatch.delitem(CONTENDERS, name)
-        sizes = "--rows 2000 --window 300 --keys 750 --shards 2 --batches 1 --own-batches 1 --warm-up 0"
+        sizes = "--rows 2000,1000 --window 300 --keys 750 --shards 2 --batches 1 --own-batches 1 --warm-up 0"
         capsys.readouterr()
         assert run(["bench", "spark", *sizes.split(), "--no-heap", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
@@ -100,8 +106,11 @@ class TestOnSpark:
             "batches",
         }
         assert all(promised <= set(one) for one in found["contenders"])
-        assert [one["than"] for one in found["targets"]] == ["spark-rocksdb", "spark-heap", "pass-through"]
-        assert found["targets"][1] == {"than": "spark-heap", "wanted": 3.0, "got": None, "holds": None}
+        assert [one["than"] for one in found["targets"]] == ["spark-rocksdb", "spark-heap"]
+        assert found["targets"][1] == {"than": "spark-heap", "wanted": 1.0, "got": None, "holds": None}
+        assert [one["rows"] for one in found["sizes"]] == [2_000, 1_000]
+        assert [one["rows"] for one in found["sizes"][1]["contenders"]] == [1_000, 1_000]
+        assert all(one["median_seconds"] > 0 for size in found["sizes"] for one in size["contenders"])
         assert found["rows_compared"] > 0
         assert found["job"]["window"] == 300
 
@@ -134,9 +143,64 @@ def test_streams_of_which_there_cannot_be_so_many_are_refused(capsys):
         assert said in capsys.readouterr().err
 
 
+def test_predicates_without_a_join_to_compare_with_are_refused(capsys):
+    for options, said in (
+        (["--predicate", "<"], "Spark's own join needs columns that are equal"),
+        (["--predicate", "eps:0.5"], "a distance of 1 or more"),
+        (["--predicate", "eps:3", "--streams", "3"], "--streams has no join by distance to compare with"),
+    ):
+        assert run(["bench", "spark", *options]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_targets_say_whether_they_hold():
     timings = [timing("pass-through", 400), timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 250)]
     assert [(one["got"], one["holds"]) for one in stream_speed.verdicts(timings)] == [(12.5, True), (2.5, False), (0.625, True)]
+
+
+def test_targets_are_those_of_the_size_of_a_batch():
+    timings = [timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 50)]
+    small = stream_speed.verdicts(timings, stream_speed.targets_of(TINY))
+    assert [(one["wanted"], one["holds"]) for one in small] == [(1.0, True), (1.0, False)]
+    large = replace(TINY, rows=500_000)
+    jobs = (large, replace(large, streams=3), replace(large, predicate="eps:3"))
+    assert [[target.wanted for target in stream_speed.targets_of(job)] for job in jobs] == [[10, 3, 0.6], [5, 5], [5, 5]]
+
+
+def test_sparks_own_join_has_fewer_batches_where_they_are_long():
+    own, ours = CONTENDERS["spark-rocksdb"], CONTENDERS["penstock"]
+    for rows, of_own, of_ours in ((2_000, (40, 10), (40, 10)), (500_000, (5, 3), (40, 10)), (2_000_000, (2, 3), (10, 10))):
+        assert (own.batches(Job(rows=rows)), ours.batches(Job(rows=rows))) == (of_own, of_ours)
+
+
+def test_the_window_is_full_before_batches_count():
+    assert CONTENDERS["penstock"].batches(Job(rows=100, window=20_000)) == (400, 10)
+
+
+def test_batches_that_differ_are_an_error():
+    whole = [timing("pass-through", 10, made=(9, 9)), timing("spark-heap", 10, made=(3, 4)), timing("penstock", 10, made=(3, 4, 5))]
+    bench.check_counts([*whole, timing("penstock-half", 10, made=(2, 2, 2))])
+    with pytest.raises(bench.ResultsDifferError, match="penstock and spark-heap give different results: 5 and 4 rows in batch 1"):
+        bench.check_counts([*whole[:2], timing("penstock", 10, made=(3, 5))])
+
+
+def test_sizes_become_a_table_in_their_order(capsys):
+    slow, fast = timing("spark-rocksdb", 200), timing("penstock", 500)
+    print_sizes({500_000: [slow], 2_000: [slow, fast]})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if "penstock" in line or "spark-rocksdb  " in line]
+    found = [line for line in lines if line[0].startswith(("2", "5"))]
+    assert [line[:4] for line in found] == [
+        ["2,000", "spark-rocksdb", "0.500", "200"],
+        ["2,000", "penstock", "0.500", "500"],
+        ["500,000", "spark-rocksdb", "0.500", "200"],
+    ]
+    assert found[1][6] == "2.50"
+
+
+def test_sizes_that_are_none_are_refused(capsys):
+    for text, said in (("2000,", "one or more values"), ("2000,many", "'many'"), ("2", ">= 5")):
+        assert run(["bench", "spark", "--rows", text]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_doubling_gives_factors():

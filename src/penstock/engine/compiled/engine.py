@@ -32,7 +32,7 @@ from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.play import dismiss, expire, play, trim
 from penstock.engine.compiled.portable import as_columns, from_columns, is_sound, merged, slots_in_order
 from penstock.engine.compiled.search import SCRATCH
-from penstock.engine.compiled.state import RECORD, attach, in_one_block
+from penstock.engine.compiled.state import ARRAYS, RECORD, attach
 from penstock.engine.contract import (
     PIECE,
     TUPLE,
@@ -324,14 +324,12 @@ class CompiledEngine:
 
     def freeze(self) -> dict[str, Any]:
         """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
-        record = {name: self.memory[name] for name in RECORD}
+        record = {name: self.memory[name].item() for name in RECORD}
         return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.snapshot()}
 
     def thaw(self, state: dict[str, Any]) -> None:
-        """Go on from what `freeze` gave."""
-        self.arrays = in_one_block({name: len(array) for name, array in state["arrays"].items()})
-        for name, array in state["arrays"].items():
-            self.arrays[name][:] = array
+        """Go on from what `freeze` gave, in its arrays."""
+        self.arrays = {name: state["arrays"][name].view(dtype) for name, dtype in ARRAYS.items()}
         self.memory = attach(self.arrays)
         for name, value in state["record"].items():
             self.memory[name] = value

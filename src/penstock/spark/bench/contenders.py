@@ -6,6 +6,7 @@ Rows come from Spark's `rate-micro-batch` source, which makes every batch of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -14,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.core.errors import PenstockError
+from penstock.core.predicate import Predicate
 from penstock.spark.join.join import join, stream
 
 FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -26,20 +29,33 @@ _START = 1_767_225_600_000
 OBSERVED = "penstock"
 SIDES = "lrstu"
 """The names of the streams there can be."""
+_LONG = 100_000
+_USUAL = 500_000
 
 
 @dataclass(frozen=True)
 class Job:
     """What every contender does; the defaults are those of the targets: rows of 30 bytes, 0.4 outputs per input."""
 
-    rows: int = 500_000  # per batch, of all streams together
+    rows: int = _USUAL  # per batch, of all streams together
     window: int = 20_000  # rows of each stream
     keys: int = 50_000
     shards: int = 2
     batches: int = 10  # that count
-    own_batches: int = 3  # that count, of Spark's own join: it is slow
+    own_batches: int = 3  # that count, of Spark's own join where its batches are long
     streams: int = 2
-    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join, whose batches are long, an eighth
+    predicate: str = "="
+    warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join where they are long, an eighth
+
+    @property
+    def reach(self) -> int:
+        """How far apart keys that match may be."""
+        return reach_of(self.predicate)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether Spark's own join takes many seconds for a batch."""
+        return self.rows >= _LONG
 
 
 @dataclass(frozen=True)
@@ -58,21 +74,48 @@ class Contender:
         return self.joins and (self.share is None or self.share >= 1)
 
     def batches(self, job: Job) -> tuple[int, int]:
-        """How many batches warm up, and how many count."""
-        return (-(-job.warm_up // 8), job.own_batches) if self.slow else (job.warm_up, job.batches)
+        """How many batches warm up, and how many count. The window is full before any counts; of larger batches fewer warm up.
+
+        >>> [CONTENDERS["penstock"].batches(Job(rows=rows)) for rows in (500, 2_000, 500_000, 5_000_000)]
+        [(80, 10), (40, 10), (40, 10), (4, 10)]
+        >>> [CONTENDERS["spark-heap"].batches(Job(rows=rows)) for rows in (2_000, 500_000)]
+        [(40, 10), (5, 3)]
+        """
+        is_long = self.slow and job.is_long
+        warm_up = math.ceil(job.warm_up * min(1.0, _USUAL / job.rows) / (8 if is_long else 1))
+        full = math.ceil(job.window * job.streams / job.rows)
+        return max(warm_up, full), job.own_batches if is_long else job.batches
 
     def memory(self, job: Job) -> int | None:
         """The budget in rows."""
         return None if self.share is None else max(job.shards, int(job.streams * job.window * self.share))
 
 
-def keys_for(window: int, streams: int) -> int:
-    """How many keys make 0.4 outputs per row: each row finds `window / keys` of its key in every other stream.
+def reach_of(predicate: str) -> int:
+    """How far apart keys that match may be; they are whole numbers.
 
-    >>> keys_for(20_000, 2), keys_for(20_000, 3)
-    (50000, 31623)
+    >>> reach_of("="), reach_of("eps:2.5")
+    (0, 2)
+    >>> reach_of("<")
+    Traceback (most recent call last):
+    ...
+    penstock.core.errors.PenstockError: --predicate must be = or a distance of 1 or more such as eps:10, got '<': ...
     """
-    return max(1, round(window / 0.4 ** (1 / (streams - 1))))
+    found = Predicate.parse(predicate)
+    reach = math.floor(found.epsilon) if found.name == "eps" else 0
+    if not (found.is_equality or reach):
+        reason = "Spark's own join needs columns that are equal, and keys are whole numbers"
+        raise PenstockError(f"--predicate must be = or a distance of 1 or more such as eps:10, got {predicate!r}: {reason}")
+    return reach
+
+
+def keys_for(window: int, streams: int, reach: int = 0) -> int:
+    """How many keys make 0.4 outputs per row: each row finds `window / keys` of a key that matches in every other stream.
+
+    >>> keys_for(20_000, 2), keys_for(20_000, 3), keys_for(20_000, 2, reach=10)
+    (50000, 31623, 1050000)
+    """
+    return max(1, round(window * (1 + 2 * reach) / 0.4 ** (1 / (streams - 1))))
 
 
 def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:
@@ -118,17 +161,35 @@ def _pass_through(sides: Mapping[str, DataFrame], job: Job, contender: Contender
 
 def _spark_join(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
     """Spark's own join; of more than two streams a cascade, each step with bounds between the new stream and all before it."""
+    if job.reach:
+        return _spark_distance_join(sides, job)
     first, *rest = sides
     out = _watermarked(sides[first], first)
     for number, side in enumerate(rest, 1):
-        near = [
-            f"{side}_ts > {other}_ts - interval {job.window} milliseconds and {side}_ts < {other}_ts + interval {job.window} milliseconds"
-            for other in list(sides)[:number]
-        ]
+        near = [_in_window(side, other, job) for other in list(sides)[:number]]
         out = out.join(_watermarked(sides[side], side), F.expr(" and ".join([f"{first}_k = {side}_k", *near])))
         # Spark wants one event time in what it joins next: the time of the new stream becomes an ordinary column.
         out = out.withColumn(f"{side}_ts", F.timestamp_micros(F.unix_micros(f"{side}_ts")))
     return out.selectExpr(f"{first}_k as k", *(f"{side}_{column}" for side in sides for column in ("ts", "v")))
+
+
+def _spark_distance_join(sides: Mapping[str, DataFrame], job: Job) -> DataFrame:
+    """A join by distance written by hand: cells are as wide as the distance, and a row of the second stream is in three of them, its own
+    and the two beside it. So a pair meets in one cell, that of its row of the first stream, and a condition looks at the distance.
+    """
+    left, right = sides
+    own = {side: F.call_function("div", F.col(f"{side}_k"), F.lit(job.reach)) for side in sides}
+    beside = F.array(*(own[right] + step for step in (-1, 0, 1)))
+    one = _watermarked(sides[left], left).withColumn(f"{left}_cell", own[left])
+    other = _watermarked(sides[right], right).withColumn(f"{right}_cell", F.explode(beside))
+    near = f"abs({left}_k - {right}_k) <= {job.reach} and {_in_window(right, left, job)}"
+    return one.join(other, F.expr(f"{left}_cell = {right}_cell and {near}")).drop(f"{left}_cell", f"{right}_cell")
+
+
+def _in_window(side: str, other: str, job: Job) -> str:
+    """The bounds on the times of two streams."""
+    window = f"interval {job.window} milliseconds"
+    return f"{side}_ts > {other}_ts - {window} and {side}_ts < {other}_ts + {window}"
 
 
 def _watermarked(frame: DataFrame, side: str) -> DataFrame:
@@ -139,7 +200,7 @@ def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) ->
     streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
     memory = contender.memory(job)
     assert memory is not None, "this contender has a share of the window"
-    return join(streams, on="k", memory=memory, shards=job.shards, name=OBSERVED)
+    return join(streams, on="k", predicate=job.predicate, memory=memory, shards=job.shards, name=OBSERVED)
 
 
 CONTENDERS: dict[str, Contender] = {

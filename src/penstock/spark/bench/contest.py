@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,8 +41,19 @@ class Timing:
     state_bytes: int | None  # memory that the state store says it uses
     disk_bytes: int | None  # the files of RocksDB
     checkpoint_bytes: int  # written to the checkpoint, mean of all batches so far
+    made: tuple[int, ...] = ()  # rows that came out, by batch, those of the warm-up first
     memory: int | None = None
     shed: int | None = None
+
+    @property
+    def warm_up(self) -> int:
+        """How many batches were left out."""
+        return len(self.made) - len(self.seconds)
+
+    @property
+    def median_seconds(self) -> float:
+        """Of a batch."""
+        return statistics.median(self.seconds)
 
     @property
     def rows_per_second(self) -> float:
@@ -107,6 +119,7 @@ def measure(spark: SparkSession, name: str, job: Job, *, say: Say) -> Timing:
         if contender.settings.get(STORE) == ROCKSDB[STORE]
         else None,
         checkpoint_bytes=size // len(events),
+        made=tuple(event["sink"]["numOutputRows"] for event in events[:total]),
         memory=contender.memory(job),
         shed=shed,
     )
@@ -137,6 +150,17 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
                 f"{name} and {exact[0]} give different results: {extra.total()} rows too many, {missing.total()} missing, such as {example}"
             )
     return truth.total()
+
+
+def check_counts(timings: Sequence[Timing]) -> None:
+    """Compare how many rows came out of each batch of those that make the whole join."""
+    exact = [timing for timing in timings if CONTENDERS[timing.contender].exact]
+    for other in exact[1:]:
+        for batch, (one, two) in enumerate(zip(exact[0].made, other.made, strict=False)):  # the slow ones have fewer batches
+            if one != two:
+                raise ResultsDifferError(
+                    f"{other.contender} and {exact[0].contender} give different results: {two} and {one} rows in batch {batch}"
+                )
 
 
 def _forget_states(jvm: Java) -> None:
@@ -186,7 +210,8 @@ def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: in
     """The joined rows of so many batches, as a bag."""
     table = f"penstock_bench_{os.getpid()}"
     last = f"{batches * (job.rows // job.streams):09d}"
-    columns = ["k", *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
+    keys = ["k"] if not job.reach else [f"{side}_k" for side in sides_of(job)]
+    columns = [*keys, *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
     come = " and ".join(f"substr({side}_v, 2) < '{last}'" for side in sides_of(job))
     with _settings(spark, job, contender):
         out = query(spark, job, contender).where(come)
