@@ -16,7 +16,7 @@ import penstock as ps
 from agreement import agree
 from graphs import graph_cases
 from oracle import Row
-from strategies import IMPORTANCES, MODELS, Case, cases, examples, memories
+from strategies import COMPILED, IMPORTANCES, MODELS, Case, cases, examples, memories
 
 PRICED = ("prob", "life")
 PREDICATES = st.sampled_from(("!=", "<", ">=", ("eps", 1.0), ("eps", 0.0)))
@@ -66,7 +66,7 @@ def test_by_the_value_of_outputs(case, seed, objective):
 )
 def test_a_long_trace(streams, predicate, policy, model):
     """Few values are frequent, so that many who come are worth less than all that are there."""
-    random, rows = np.random.default_rng(7), 900
+    random, rows = np.random.default_rng(7), 900 if COMPILED else 240
     columns: dict[str, Any] = {"stream": [streams[at] for at in random.integers(0, len(streams), rows)]}
     columns |= {"time": np.cumsum(random.integers(0, 3, rows)).tolist(), "a": (random.zipf(1.6, rows) % 9).tolist()}
     columns |= {"x": np.minimum(random.zipf(1.5, rows), 40).astype(float).tolist()}
@@ -78,7 +78,7 @@ def test_a_long_trace(streams, predicate, policy, model):
         assert policy == "elife" and "link" in str(refusal)
         return
     assert one.summary() == two.summary() and one.sheds.tolist() == two.sheds.tolist()
-    assert np.count_nonzero(trace.time[one.sheds] == np.unique(trace.time)[one.shed_at]) > 50
+    assert np.count_nonzero(trace.time[one.sheds] == np.unique(trace.time)[one.shed_at]) > rows // 20
 
 
 def test_who_comes_at_the_same_time_meets_whom_the_door_would_have_turned_away():
