@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import bench, demo, generate, ledger, optimum, order, policies, reproduce, reshard, settle, simulate, static, warm
+from penstock.cli import demo, generate, ledger, optimum, order, policies, reproduce, reshard, settle, simulate, static, warm
 from penstock.cli import run as pipelines
+from penstock.cli.benches import bench
 from penstock.cli.output import Stopped, complain
 from penstock.core.errors import PenstockError
 from penstock.spark.session.presence import missing_pyspark

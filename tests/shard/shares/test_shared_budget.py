@@ -83,7 +83,8 @@ def test_rates_are_compared_where_their_half_lives_are_the_same():
 
 
 def test_what_goes_by_load_is_compared_with_its_like():
-    assert unit("fifo") == unit("rand") == unit("kwon-random") == unit("dgl", predicate="<") == "rows that would lie in the windows"
+    stepwise = unit("additive", 3, predicate=["R.k = S.k"], cross=True)
+    assert unit("fifo") == unit("rand") == unit("kwon-random") == stepwise == "rows that would lie in the windows"
 
 
 @pytest.mark.parametrize("policy", ps.POLICIES)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.cli import run
-from penstock.cli.bench_spark_output import print_sizes
+from penstock.cli.benches.bench_spark_output import print_sizes
 from penstock.core.errors import PenstockError
 from penstock.experiments import peers, stream_speed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli import bench_spark
+from penstock.cli.benches import bench_spark
 from penstock.cli.output import NOTHING, Bar, FormatOption, announcing, number, print_json, print_table, wants_json
 from penstock.cli.texts import integer, words
 from penstock.core.errors import choose

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.bench_spark_output import print_factors, print_sizes, print_timings, ratios, record, sentence
+from penstock.cli.benches.bench_spark_output import print_factors, print_sizes, print_timings, ratios, record, sentence
 from penstock.cli.output import Bar, FormatOption, announcing, print_json, wants_json
 from penstock.cli.texts import integer, words
 from penstock.core.errors import PenstockError
