@@ -133,24 +133,20 @@ def timing(name: str, pace: float, **more) -> bench.Timing:
     return bench.Timing(name, rows=int(pace), outputs=1, seconds=(0.5, 0.5), **(sizes | more))
 
 
-def test_streams_of_which_there_cannot_be_so_many_are_refused(capsys):
-    for options, said in (
+@pytest.mark.parametrize(
+    ("options", "said"),
+    (
         (["--streams", "1"], "--streams"),
         (["--streams", "6"], "at most 5"),
         (["--streams", "3", "--peer", "flink"], "--peer"),
-    ):
-        assert run(["bench", "spark", *options]) == 2
-        assert said in capsys.readouterr().err
-
-
-def test_predicates_without_a_join_to_compare_with_are_refused(capsys):
-    for options, said in (
         (["--predicate", "<"], "Spark's own join needs columns that are equal"),
         (["--predicate", "eps:0.5"], "a distance of 1 or more"),
         (["--predicate", "eps:3", "--streams", "3"], "--streams has no join by distance to compare with"),
-    ):
-        assert run(["bench", "spark", *options]) == 2
-        assert said in capsys.readouterr().err
+    ),
+)
+def test_what_has_nothing_to_compare_with_is_refused(capsys, options, said):
+    assert run(["bench", "spark", *options]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_targets_say_whether_they_hold():
