@@ -28,7 +28,8 @@ _HELP = 'one of =, !=, <, <=, >, >=, "eps:0.5", a function of two keys, or links
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on two keys, the first from the stream of the lower position; `links` stands for those of a join graph (graph.py).
+    """A condition on two keys, the first from the stream of the lower position; `links` stands for those of a join graph (graph.py),
+    and `through` for relations (facts.py).
 
     >>> Predicate.parse("eps:0.5").matrix(np.array([[0.0], [2.0]]), np.array([[0.4]])).tolist()
     [[True], [False]]
@@ -73,7 +74,7 @@ class Predicate:
     @property
     def takes_numbers(self) -> bool:
         """Whether keys must be numeric columns."""
-        return self.name not in ("=", "!=", "user", "links")
+        return self.name not in ("=", "!=", "user", "links", "through")
 
     def _agree(self, low: Any, high: Any) -> bool:
         """What a user's function says of two keys."""

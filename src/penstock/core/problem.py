@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError, choose
+from penstock.core.facts import Through, check_tree
 from penstock.core.graph import Graph, is_graph
 from penstock.core.predicate import Predicate
 from penstock.core.trace import LIMIT, Ints
@@ -30,6 +31,7 @@ SWITCHES = {
     "ep-finishes": ("all", "last"),
     "kwon-ties": ("oldest", "random"),
     "output-counts": ("present", "ever"),
+    "pre-filter": ("both", "static", "none"),
 }
 """The ambiguities of the papers that can be read either way (docs/readings.md, switches); the first reading is the default."""
 _MATCHES = "a number of outputs >= 1, or nothing"
@@ -65,6 +67,7 @@ class Problem:
     has_importance: bool = False
     lifetimes: tuple[bool, ...] = ()  # by stream, whether each tuple has a lifetime of its own; nothing where none has
     matches: tuple[int | None, ...] = ()  # by stream: in how many outputs a tuple takes part at most, as promised; None for any number
+    through: tuple[Through, ...] = ()  # the relations that streams are joined through; `predicate` is "through" then
     graph: Graph | None = None  # the links, where the predicate was given as such; `predicate` is "=" where they amount to one key
 
     @classmethod
@@ -77,6 +80,7 @@ class Problem:
         allocation: str = "variable",
         predicate: Any = "=",
         cross: bool = False,
+        through: Sequence[Through] = (),
         objective: Any = None,
         stats: str = "whole",
         model: str = "buffered",
@@ -102,17 +106,19 @@ class Problem:
         graph = Graph.parse(predicate, streams, cross=cross) if is_graph(predicate) else None
         if cross and graph is None:
             raise PenstockError(f"cross=True lets the parts of a join graph match freely and needs links as predicate, got {predicate!r}")
+        if through and predicate != "=":
+            raise PenstockError(f"predicate must be left out where streams are joined through relations, got {predicate!r}")
         windows = parse_windows(window, streams)
         lifetimes = (has_lifetime,) * len(streams) if isinstance(has_lifetime, bool) else tuple(has_lifetime)
         if any(lifetimes) and any(w.kind in COUNTING for w in windows):
             raise PenstockError("window rows:C counts rows, which a column 'lifetime' in ticks cannot replace; leave one out")
         if objective is None:
-            objective = "min" if has_importance else "count"
+            objective = "min" if has_importance or any(one.weighted for one in through) else "count"
         problem = cls(
             streams=tuple(streams),
             windows=windows,
             budget=Pools.parse(memory, streams, allocation=allocation),
-            predicate=Predicate.parse(predicate) if graph is None else Predicate("=" if graph.shared_key else "links"),
+            predicate=_predicate(predicate, graph, through),
             objective=Objective.parse(objective),
             stats=choose("stats", stats, STATS),
             model=choose("model", model, ("buffered", "inplace")),
@@ -128,13 +134,26 @@ class Problem:
             switches=_switches(switches or {}),
             has_importance=has_importance,
             lifetimes=lifetimes if any(lifetimes) else (),
+            through=tuple(through),
             graph=graph,
         )
+        if through:
+            problem.check_through()
         if problem.stats == "sketch" and not problem.predicate.is_equality:
             raise PenstockError(f"stats 'sketch' counts equal keys; for predicate {problem.predicate.name!r} use decayed or window")
         if problem.counts_keys and not problem.predicate.is_equality:
             raise PenstockError("window rows_per_key:C counts the rows of one key, so the predicate must be equality of keys")
         return problem
+
+    def check_through(self) -> None:
+        """Refuse what a join through relations cannot have (docs/decisions/0031)."""
+        check_tree(self.through, self.streams)
+        for name, window in zip(self.streams, self.windows, strict=True):
+            if window.kind in COUNTING:
+                told = f"{window.kind}:{window.length}"
+                raise PenstockError(f"window of {name} must be a length of time in a join through relations, got {told}")
+        if self.stats in ("given", "sketch"):
+            raise PenstockError(f"stats must be decayed, window or whole in a join through relations, got {self.stats!r}")
 
     @property
     def counts_keys(self) -> bool:
@@ -222,6 +241,12 @@ class Problem:
                 "'window', whose counts do not age, or policy 'auto', which takes one that needs neither"
             )
         return float(max(max(length for _, length in w.schedule) if w.schedule else w.length for w in self.windows))
+
+
+def _predicate(spec: Any, graph: Graph | None, through: Sequence[Through]) -> Predicate:
+    if through:
+        return Predicate("through")
+    return Predicate.parse(spec) if graph is None else Predicate("=" if graph.shared_key else "links")
 
 
 def _seed(seed: Any) -> int:
