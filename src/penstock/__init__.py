@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.engine.contract import Keep
     from penstock.engine.run import JoinRun
     from penstock.engine.view import View
+    from penstock.generator.facts import generate_facts
     from penstock.generator.generate import generate
     from penstock.multiway.order import order_joins
     from penstock.multiway.stats import WindowStats
@@ -39,8 +40,8 @@ _HOMES = {
     "Budget": "shard.shares.budget", "JoinRun": "engine.run", "Keep": "engine.contract", "Optimum": "optimum.schedule",
     "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
-    "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "optimum": "optimum.optimum",
-    "order_joins": "multiway.order", "read_trace": "core.trace", "simulate": "simulator.simulate",
+    "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",
+    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace", "simulate": "simulator.simulate",
 }  # fmt: skip
 _ON_SPARK = {
     "debt": "settle.settle", "explain": "join.explain", "join": "join.join", "progress": "observe.progress", "settle": "settle.settle",
@@ -70,6 +71,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
-    "check_policy", "compare", "debt", "exact", "explain", "generate", "join", "optimum", "order_joins", "progress", "read_trace",
-    "settle", "simulate", "stream", "truncate", "watch",
+    "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "optimum", "order_joins", "progress",
+    "read_trace", "settle", "simulate", "stream", "truncate", "watch",
 ]  # fmt: skip

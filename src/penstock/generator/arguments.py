@@ -30,6 +30,22 @@ def check_whole(argument: str, got: object, least: int, unit: str = "") -> None:
         raise PenstockError(f"{argument} must be a whole number {f'of {unit} ' if unit else ''}>= {least}, got {got!r}")
 
 
+def keys_per_stream(got: Any, n: int) -> list[int]:
+    """How many keys each stream has, from one number for all or a sequence.
+
+    >>> keys_per_stream(50, 2), keys_per_stream((50, 80), 2)
+    ([50, 50], [50, 80])
+    """
+    if not isinstance(got, list | tuple | np.ndarray):
+        check_whole("keys", got, 1, "keys")
+        return [int(got)] * n
+    for one in got:
+        check_whole("keys", one, 1, "keys")
+    if len(got) != n:
+        raise PenstockError(f"keys must be a whole number of keys >= 1 or one per stream, got {got!r}")
+    return [int(one) for one in got]
+
+
 def one_per_stream(argument: str, got: Any, n: int, wanted: str, fits: Callable[[float], bool]) -> list[float]:
     """One number per stream, from one for all or a sequence."""
     values = [got] * n if isinstance(got, Real) else list(got) if isinstance(got, list | tuple | np.ndarray) else []

@@ -29,7 +29,7 @@ def generate(
     n: int = 5600,
     *,
     streams: Sequence[str] = ("R", "S"),
-    keys: int = 50,
+    keys: int | Sequence[int] = 50,
     skew: float | Sequence[float] = 1.0,
     ranks: str = "uncorrelated",
     rate: float | Sequence[float] = 1.0,
@@ -51,7 +51,7 @@ def generate(
     """A trace of `n` ticks, 0 to n - 1; at equal times the rows are in the order of `streams`.
 
     * `keys`, `skew`: keys are 0 to keys - 1, and the r-th most frequent key of a stream has a probability in proportion
-      to r ** -skew; 0 is uniform. Skew and `rate` are one number, or one for each stream.
+      to r ** -skew; 0 is uniform. `keys`, `skew` and `rate` are one number, or one for each stream.
     * `ranks`: which keys are frequent. `uncorrelated`: drawn again for each stream; `correlated`: the same ones in all
       streams; `anti-correlated`: the reverse in every second stream, so that frequent meets rare.
     * `rate`: tuples per tick. A whole number is met exactly in every tick, any other is the mean of a Poisson draw.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError, choose
 from penstock.core.trace import Trace
-from penstock.generator.arguments import check_whole, one_per_stream, stream_names
+from penstock.generator.arguments import check_whole, keys_per_stream, one_per_stream, stream_names
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class Generator:
         self,
         *,
         streams: Sequence[str] = ("R", "S"),
-        keys: int = 50,
+        keys: int | Sequence[int] = 50,
         skew: float | Sequence[float] = 1.0,
         ranks: str = "uncorrelated",
         rate: float | Sequence[float] = 1.0,
@@ -74,7 +74,7 @@ class Generator:
         seed: int = 0,
     ) -> None:
         self.streams = stream_names(streams)
-        check_whole("keys", keys, 1, "keys")
+        self.keys = keys_per_stream(keys, len(self.streams))
         check_whole("disorder", disorder, 0, "ticks")
         check_whole("seed", seed, 0)
         check_whole("top", top, 1)
@@ -84,15 +84,18 @@ class Generator:
         choose("ranks", ranks, RANKS)
         if importance is not None:
             choose("importance", importance, IMPORTANCE)
-        if importance in ("rare", "key") and groups > keys:
-            raise PenstockError(f"groups must be at most keys, {keys}, got {groups}")
-        if keys > MOST:
-            raise PenstockError(f"keys must make at most {MOST:,} keys, got {keys:.3g}")
+        if importance in ("rare", "key") and groups > min(self.keys):
+            raise PenstockError(f"groups must be at most keys, {min(self.keys)}, got {groups}")
+        if max(self.keys) > MOST:
+            raise PenstockError(f"keys must make at most {MOST:,} keys, got {max(self.keys):.3g}")
+        if len(set(self.keys)) > 1 and (ranks != "uncorrelated" or importance == "key"):
+            told = "ranks to be uncorrelated" if ranks != "uncorrelated" else "importance to be other than 'key'"
+            raise PenstockError(f"keys that differ by stream need {told}, got keys={keys!r}")
         skews = one_per_stream("skew", skew, len(self.streams), "a number >= 0", lambda value: value >= 0)
         self.rates = one_per_stream("rate", rate, len(self.streams), "a number > 0", lambda value: value > 0)
         self.burst = (1, 0, 1.0) if burst is None else _burst(burst)
         self.disorder, self.importance, self.top, self.seed = disorder, importance, top, int(seed)
-        self.keys, self.ranks, self.groups, self._skews, self.drift = keys, ranks, groups, skews, drift
+        self.ranks, self.groups, self._skews, self.drift = ranks, groups, skews, drift
 
     @property
     def rows_per_tick(self) -> float:
@@ -107,14 +110,14 @@ class Generator:
 
     @cached_property
     def _key_of_rank(self) -> list[Ints]:
-        first = self._random(0, 0).permutation(self.keys)
         if self.ranks == "uncorrelated":
-            return [first, *(self._random(number, 0).permutation(self.keys) for number in range(1, len(self.streams)))]
+            return [self._random(number, 0).permutation(keys) for number, keys in enumerate(self.keys)]
+        first = self._random(0, 0).permutation(self.keys[0])
         return [first[::-1] if self.ranks == "anti-correlated" and number % 2 else first for number in range(len(self.streams))]
 
     @cached_property
     def _probabilities(self) -> list[Floats]:
-        return [zipf_probabilities(self.keys, skew) for skew in self._skews]
+        return [zipf_probabilities(keys, skew) for keys, skew in zip(self.keys, self._skews, strict=True)]
 
     @cached_property
     def _levels(self) -> list[Floats]:
@@ -153,7 +156,7 @@ class Generator:
         elif self.importance is not None:
             worth = self._levels[number if self.importance == "rare" else 0][key]
         if self.drift is not None:
-            key = key + time // self.drift * self.keys
+            key = key + time // self.drift * self.keys[number]
         return time, key, (time + delay) * (self.disorder + 1) + delay, worth
 
     def _counts(self, number: int, tick: Ints, rng: np.random.Generator, chunk: tuple[int, ...]) -> Ints:
