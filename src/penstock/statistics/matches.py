@@ -21,7 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
 from penstock.core.trace import Bools, Floats, Ints
-from penstock.engine.compiled.linked.past import NEEDS_ROOM, TOO_MANY, Rows, fill_past, open_past, tally, thin_past, weigh_all
+from penstock.engine.compiled.linked.past import NEEDS_ROOM, TOO_MANY, Rows, fill_past, in_order, open_past, tally, thin_past, weigh_all
 from penstock.engine.contract import Renumber
 from penstock.engine.finding import linked_pairs
 from penstock.engine.number_bits import as_bits, from_bits
@@ -55,6 +55,7 @@ class DecayedMatches(Remembered):
         self.whole: bool | None = None
         self.filled = 0
         self.past: Any = None
+        self.apart = False  # what is remembered plainly is one arrival for all that are priced alike
 
     @property
     def n_bytes(self) -> int:
@@ -107,11 +108,13 @@ class DecayedMatches(Remembered):
     def snapshot(self) -> dict[str, Any]:
         """The clock and what is remembered, as the plain form has it."""
         if self.past is not None:
+            order = in_order(self.arrays, self.memory, self.filled)
             stream, values, importance, weight = self._entries()
-            seen = from_bits(values, whole=bool(self.whole))
+            stream, importance, weight = stream[order], importance[order], weight[order]
+            seen = from_bits(values[order], whole=bool(self.whole))
             key = seen[:, 0].astype(np.int64) if self.problem.predicate.is_equality else np.zeros(len(stream), np.int64)
             self.history = [(stream, key, seen, importance, weight)]
-        state = super().snapshot() | {"drawn": np.array(self.drawn)}
+        state = super().snapshot() | {"drawn": np.array(self.drawn), "apart": np.array(self.apart or self.past is not None)}
         if self.past is not None:
             self.history = []
         return state
@@ -119,7 +122,7 @@ class DecayedMatches(Remembered):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what was remembered."""
         super().restore(state)
-        self.drawn = int(state.get("drawn", 0))
+        self.drawn, self.apart = int(state.get("drawn", 0)), bool(state.get("apart", False))
         self.past = None
 
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
@@ -176,8 +179,8 @@ class DecayedMatches(Remembered):
 
     def _load(self) -> None:
         """Index what a snapshot had."""
-        stream, _, values, importance, weight = self._alone(self.history[0])
-        self.history, self.whole = [], values.dtype.kind == "i"
+        stream, _, values, importance, weight = self.history[0] if self.apart else self._alone(self.history[0])
+        self.history, self.whole, self.apart = [], values.dtype.kind == "i", False
         self._remember(stream.astype(np.int64), as_bits(values), importance, weight)
 
     def _entries(self) -> tuple[Ints, Ints, Floats, Floats]:
@@ -204,7 +207,7 @@ class DecayedMatches(Remembered):
         room = 2 * len(stream) if 4 * len(stream) < most else max(most, len(stream)) + 2 * rows
         self._open(values.shape[1], max(items, room), rows)
         none = np.zeros(len(stream), np.int64)
-        self.filled = int(fill_past(self.memory, self.past, Rows(*_plain(stream, none, none, values, importance, weight))))
+        self.filled = int(fill_past(self.arrays, self.memory, self.past, Rows(*_plain(stream, none, none, values, importance, weight))))
 
     def _grow(self, rows: int) -> None:
         """Have room for an instant of so many rows."""
@@ -248,8 +251,6 @@ def _threshold(weight: Floats, wanted: int) -> float:
     """Where chances min(1, weight / threshold) add up to as many as are wanted."""
     heavy = np.sort(weight)[::-1]
     rest = np.cumsum(heavy[::-1])[::-1]
-    for certain in range(wanted):
-        threshold = rest[certain] / (wanted - certain)
-        if heavy[certain] <= threshold:
-            return float(threshold)
-    return float(heavy[wanted - 1])
+    threshold = rest[:wanted] / np.arange(wanted, 0, -1)
+    enough = np.flatnonzero(heavy[:wanted] <= threshold)
+    return float(threshold[enough[0]]) if len(enough) else float(heavy[wanted - 1])

@@ -116,3 +116,28 @@ def test_beyond_their_bound_rates_are_estimates(predicate):
     late = np.arange(rows) >= rows // 2
     ratio = estimate[partner][late].sum() / true[partner][late].sum()
     assert abs(ratio - 1) < 0.1
+
+
+@pytest.mark.parametrize("room", (None, 100_000), ids=("exact", "drawn"))
+@pytest.mark.parametrize("predicate", ("<", "eps:5", "R.a = S.a, |S.b - T.b| <= 3, R.c < T.c"))
+def test_what_is_remembered_goes_on_from_a_snapshot(predicate, room):
+    """Entries that were kept are indexed at once and not one by one: the same arrivals match."""
+    streams = ("R", "S", "T")[: 2 if len(predicate) < 6 else 3]
+    problem = Problem.of(streams, window=300, memory=10, predicate=predicate, stats="decayed")
+    random, rows = np.random.default_rng(5), 3000 if COMPILED else 400
+    width = 1 if problem.graph is None else problem.graph.slots[-1].stop
+    values = random.integers(0, 40, (rows, width)).astype(float)
+    values[random.random((rows, width)) < 0.03] = np.nan if width > 1 else 0.0
+    batch = Batch(random.integers(0, len(streams), rows), np.arange(rows) // 4, np.arange(rows), values=values)
+    kept, whole = DecayedMatches(problem, room), DecayedMatches(problem, room)
+    for begin in range(0, rows, rows // 10):
+        part = batch.cut(begin, begin + rows // 10)
+        state, kept = kept.snapshot(), DecayedMatches(problem, room)
+        kept.restore(state)
+        assert np.array_equal(kept.snapshot()["drawn"], state["drawn"])
+        at = 0
+        while at < len(part.time):
+            assert kept.age(part, at) == whole.age(part, at)
+            (mine, at), (theirs, _) = kept.rates(part, at), whole.rates(part, at)
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+    assert len(whole._entries()[0]) == len(kept._entries()[0]) > 64

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from penstock.core.compiled import inlined, kernel
-from penstock.core.trace import Ints
+from penstock.core.trace import Floats, Ints
 from penstock.engine.compiled.state import Memory, entries, indexes, shelves
 
 BLOCK = 64
 """Entries of a block."""
 _HALF = BLOCK // 2
 _FEW = 40  # entries of two neighbours that become one
+_LAID = 48  # entries of a block that is laid full: more than `_FEW`, and with room for others
 
 
 def room_for(items: int) -> int:
@@ -103,6 +104,36 @@ def insert(memory: Memory, index: int, cell: int, value: float, row: int, item: 
     shelves(memory)[shelf].length += 1
     if place == 0:
         _name(memory, shelf)
+
+
+@kernel
+def lay(memory: Memory, index: int, cell: Ints, value: Floats, item: Ints) -> None:
+    """Fill an empty index with items in order; each is its row too."""
+    shelf = index * memory.room - 1
+    for at in range(len(item)):
+        if at % _LAID == 0:
+            shelf += 1
+            _open_shelf(memory, index, shelf)
+        place = shelves(memory)[shelf].block * BLOCK + shelves(memory)[shelf].length
+        entries(memory)[place].cell = cell[at]
+        entries(memory)[place].value = value[at]
+        entries(memory)[place].row = item[at]
+        entries(memory)[place].slot = item[at]
+        shelves(memory)[shelf].length += 1
+        if at % _LAID == 0:
+            _name(memory, shelf)
+
+
+@kernel
+def listed(memory: Memory, index: int, out: Ints, number: int) -> int:
+    """Add the items of an index, in order, to those listed; how many there are then."""
+    base = index * memory.room
+    for shelf in range(base, base + indexes(memory)[index].shelves):
+        begin = shelves(memory)[shelf].block * BLOCK
+        for at in range(begin, begin + shelves(memory)[shelf].length):
+            out[number] = entries(memory)[at].slot
+            number += 1
+    return number
 
 
 @kernel

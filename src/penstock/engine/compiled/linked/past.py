@@ -27,7 +27,7 @@ from penstock.engine.compiled.linked.links import (
     show,
     value_of,
 )
-from penstock.engine.compiled.linked.ordered import thin
+from penstock.engine.compiled.linked.ordered import lay, listed, thin
 from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block, indexes
 
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
@@ -146,14 +146,44 @@ def weigh_all(memory: Memory, past: Past, rows: Rows, rates: Floats) -> None:
             rates[row, other] = rate_of(memory, past, -1, rows.stream[row], other, rows.importance[row]) if known else 0.0
 
 
+def fill_past(arrays: dict[str, Any], memory: Memory, past: Past, rows: Rows) -> int:
+    """Remember arrivals that differ, into an empty past: each index is put in order once; how many there are."""
+    size, n = len(rows.stream), int(memory.streams)
+    past.stream[:size], past.importance[:size], past.weight[:size] = rows.stream, rows.importance, rows.weight
+    past.held[:], past.mass[:] = np.bincount(rows.stream, minlength=n), np.bincount(rows.stream, rows.weight, minlength=n)
+    arrays["values"][: rows.values.size] = rows.values.reshape(-1)
+    item, cell, value = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
+    for access in np.flatnonzero(arrays["accesses"]["index"] >= 0):
+        part = slice(0, _indexed(memory, past, int(access), size, item, cell, value))
+        by = (value[part],) if not part.stop or (cell[part] == cell[0]).all() else (value[part], cell[part])
+        order = np.lexsort(by)
+        lay(memory, int(arrays["accesses"]["index"][access]), cell[order], value[order], item[order])
+    return size
+
+
 @kernel
-def fill_past(memory: Memory, past: Past, rows: Rows) -> int:
-    """Remember arrivals that differ, into an empty past."""
-    filled = 0
-    for row in range(len(rows.stream)):
-        show(memory, rows.values, row, row + 1)
-        filled = remember(memory, past, -1, rows.stream[row], rows.importance[row], rows.weight[row], filled)
-    return filled
+def _indexed(memory: Memory, past: Past, access: int, size: int, item: Ints, cell: Ints, value: Floats) -> int:
+    """The entries that are in the index of an access, their cells and values; how many."""
+    number = 0
+    for entry in range(size):
+        if past.stream[entry] == access % memory.streams and is_known(memory, access, entry):
+            item[number] = entry
+            cell[number] = cell_of(memory, access, entry, 0)
+            value[number] = value_of(memory, access, entry)
+            number += 1
+    return number
+
+
+def in_order(arrays: dict[str, Any], memory: Memory, filled: int) -> Ints:
+    """The entries, those of a stream as they are in an index: so they are indexed anew in no time."""
+    out = np.empty(filled, np.int64)
+    size = 0
+    for index in arrays["accesses"]["index"].reshape(-1, int(memory.streams)).max(axis=0):
+        size = listed(memory, int(index), out, size) if index >= 0 else size
+    rest = np.ones(filled, dtype=bool)
+    rest[out[:size]] = False  # what an index does not know, or is in none
+    out[size:] = np.flatnonzero(rest)
+    return out
 
 
 @kernel
