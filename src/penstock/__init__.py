@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import penstock.optimum  # the package, before the function of that name takes its place here
+import penstock.optimum  # these packages, before the functions of their names take their places here
+import penstock.relation
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:  # so that editors and type checkers know them
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.optimum.schedule import Optimum
     from penstock.policies.base import Policy
     from penstock.policies.table import POLICIES
+    from penstock.relation.relation import relation
     from penstock.shard.shares.budget import Budget
     from penstock.simulator.policy_checks import check_policy
     from penstock.simulator.simulate import exact, simulate
@@ -32,7 +34,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.spark.static.truncate import truncate
     from penstock.spark.watch import watch
 else:
-    del penstock.optimum
+    del penstock.optimum, penstock.relation
 
 __version__ = "0.1.0"
 
@@ -41,7 +43,8 @@ _HOMES = {
     "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
     "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",
-    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace", "simulate": "simulator.simulate",
+    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
+    "relation": "relation.relation", "simulate": "simulator.simulate",
 }  # fmt: skip
 _ON_SPARK = {
     "debt": "settle.settle", "explain": "join.explain", "join": "join.join", "progress": "observe.progress", "settle": "settle.settle",
@@ -72,5 +75,5 @@ def __dir__() -> list[str]:
 __all__ = [
     "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
     "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "optimum", "order_joins", "progress",
-    "read_trace", "settle", "simulate", "stream", "truncate", "watch",
+    "read_trace", "relation", "settle", "simulate", "stream", "truncate", "watch",
 ]  # fmt: skip

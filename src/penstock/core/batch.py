@@ -30,17 +30,18 @@ class Batch:
     lifetime: Ints | None = None
     size: Ints | None = None
     price: Floats | None = None  # p of each row, where the statistics fix it beforehand
-    values: NDArray[Any] | None = None  # where the predicate is not equality: the key columns, or what the links compare (graph.py)
+    values: NDArray[Any] | None = None  # where the predicate is not equality: the key columns, or what links (graph.py) or facts compare
 
     def __len__(self) -> int:
         return len(self.time)
 
     @classmethod
-    def of(cls, trace: Trace, problem: Problem) -> Batch:
-        """All rows of a trace."""
+    def of(cls, trace: Trace, problem: Problem, values: NDArray[Any] | None = None) -> Batch:
+        """All rows of a trace; with the numbers that facts have for their values (relation/numbered.py) where these link the streams."""
         graph = problem.graph
-        values: NDArray[Any] | None = None
-        if graph is None:
+        if problem.through:
+            key = np.arange(len(trace))
+        elif graph is None:
             key = trace.key
         elif problem.predicate.is_equality:
             key = shared_keys(trace, graph)
@@ -54,7 +55,7 @@ class Batch:
             values = np.empty((len(trace), len(columns)), dtype=object)
             for number, column in enumerate(columns):
                 values[:, number] = column
-        elif not problem.predicate.is_equality and graph is None:
+        elif not problem.predicate.is_equality and graph is None and not problem.through:
             values = key[:, None]
         if trace.lifetime is None and any(window.kind == "landmark" for window in problem.windows):
             began = np.array([window.length if window.kind == "landmark" else -NEVER for window in problem.windows])

@@ -73,15 +73,20 @@ def gathered(trace: Trace, streams: Sequence[int], names: Sequence[str], what: s
         if name not in have:
             raise PenstockError(f"predicate {what!r} must name columns of the trace, got {name!r}; it has: {', '.join(have)}")
         parts.append(trace.key_values(name).filter(pa.array(trace.stream == stream)))
+    return together(parts, f"predicate {what!r}")
+
+
+def together(parts: Sequence[pa.Array], what: str) -> pa.Array:
+    """Columns that are to be compared one after the other, in a type that holds all of them exactly."""
     kinds = {_kind(part.type): part.type for part in parts if not pa.types.is_null(part.type)}
     if len(kinds) > 1:
         told = " and ".join(str(kind) for kind in kinds.values())
-        raise PenstockError(f"predicate {what!r} must compare columns of one type, got {told}")
+        raise PenstockError(f"{what} must compare columns of one type, got {told}")
     target = _common([part.type for part in parts if not pa.types.is_null(part.type)])
     try:
         return pa.concat_arrays([part.cast(target) for part in parts])
     except pa.ArrowInvalid as error:
-        raise PenstockError(f"predicate {what!r} compares columns that no common type ({target}) holds exactly: {error}") from None
+        raise PenstockError(f"{what} compares columns that no common type ({target}) holds exactly: {error}") from None
 
 
 def _kind(one: pa.DataType) -> str:

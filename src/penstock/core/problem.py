@@ -152,6 +152,8 @@ class Problem:
             if window.kind in COUNTING:
                 told = f"{window.kind}:{window.length}"
                 raise PenstockError(f"window of {name} must be a length of time in a join through relations, got {told}")
+        if self.has_matches:
+            raise PenstockError("matches must be left out in a join through relations, got a promise")
         if self.stats in ("given", "sketch"):
             raise PenstockError(f"stats must be decayed, window or whole in a join through relations, got {self.stats!r}")
 
@@ -202,8 +204,13 @@ class Problem:
 
     @property
     def steady(self) -> bool:
-        """Whether outputs are all worth the same, so that they can be counted without looking at importances."""
-        return self.objective.code == COUNT or not self.has_importance
+        """Whether outputs are all worth the same, so that they can be counted without looking at importances and weights of facts."""
+        return not self.weighted and (self.objective.code == COUNT or not self.has_importance)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether facts that streams are joined through have weights."""
+        return any(one.weighted for one in self.through)
 
     def switch(self, name: str) -> str:
         """The reading chosen for one of `SWITCHES`."""

@@ -61,7 +61,7 @@ class Trace:
                 raise PenstockError(f"column {field.name!r} is nested ({field.type}); a trace has flat columns only")
         if len(self.table) == 0:
             raise PenstockError("the trace is empty: it needs at least one row")
-        self.time = _times(self.table["time"])
+        self.time = read_times(self.table["time"], "column 'time'")
         self.timestamps = pa.types.is_timestamp(self.table["time"].type)
         self.tick = _tick(time_unit, self.timestamps)
         self.streams, self.stream = _streams(self.table["stream"], streams)
@@ -109,17 +109,8 @@ class Trace:
         return self.key_columns
 
     def key_values(self, name: str) -> pa.Array:
-        """A column as one Arrow array to be compared, with NaN made null and -0.0 made 0.0."""
-        column = self.table[name].combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_floating(column.type):
-            if (pc.max(pc.abs(column)).as_py() or 0.0) >= 2.0**53:
-                raise PenstockError(f"column {name!r} has numbers beyond 2**53 that floating point cannot tell apart; write it as text")
-            column = pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
-        return column
+        """A column as one Arrow array to be compared."""
+        return comparable(self.table[name], name)
 
     def numbers(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The key columns as numbers, one column each, and which rows have none; for predicates other than equality."""
@@ -143,14 +134,7 @@ class Trace:
     def _numbers(self, name: str) -> Floats | None:
         if name not in self.table.column_names:
             return None
-        column = self.table[name]
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
-            raise PenstockError(f"column {name!r} must be numeric, got {column.type}")
-        values = np.asarray(column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False), dtype=np.float64)
-        bad = np.flatnonzero(~((values > 0) & (values <= MOST)))
-        if len(bad):
-            raise PenstockError(f"column {name!r} must be positive and at most {MOST:g}, got {column[int(bad[0])].as_py()} in row {bad[0]}")
-        return values
+        return positive_numbers(self.table[name], f"column {name!r}")
 
     def _lifetimes(self) -> Ints | None:
         """The column `lifetime`, in ticks; it may be of a type of durations."""
@@ -193,6 +177,24 @@ def read_trace(
     2
     """
     return Trace(read_table(Path(path)), key=key, streams=streams, time_unit=time_unit)
+
+
+def comparable(column: pa.ChunkedArray, name: str) -> pa.Array:
+    """A column as one Arrow array to be compared, with NaN made null and -0.0 made 0.0.
+
+    >>> comparable(pa.chunked_array([[-0.0, float("nan")], [2.0]]), "x").to_pylist()
+    [0.0, None, 2.0]
+    """
+    column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        if (pc.max(pc.abs(column)).as_py() or 0.0) >= 2.0**53:
+            raise PenstockError(f"column {name!r} has numbers beyond 2**53 that floating point cannot tell apart; write it as text")
+        column = pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
+    return column
 
 
 def number_keys(columns: Sequence[pa.Array]) -> Ints:
@@ -239,18 +241,30 @@ def _table(columns: Mapping[str, Any]) -> pa.Table:
         raise PenstockError(f"a column of the trace has mixed or unusable values: {error}") from None
 
 
-def _times(column: pa.ChunkedArray) -> Ints:
+def positive_numbers(column: pa.ChunkedArray, what: str) -> Floats:
+    """An Arrow column of numbers above 0 as floating point, or an error that names `what`."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
+        raise PenstockError(f"{what} must be numeric, got {column.type}")
+    values = np.asarray(column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False), dtype=np.float64)
+    bad = np.flatnonzero(~((values > 0) & (values <= MOST)))
+    if len(bad):
+        raise PenstockError(f"{what} must be positive and at most {MOST:g}, got {column[int(bad[0])].as_py()} in row {bad[0]}")
+    return values
+
+
+def read_times(column: pa.ChunkedArray, what: str) -> Ints:
+    """An Arrow column of integers or timestamps (as microseconds) without nulls, or an error that names `what`."""
     if pa.types.is_timestamp(column.type):
         try:
             column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise PenstockError(f"column 'time' does not fit microseconds: {error}") from None
+            raise PenstockError(f"{what} does not fit microseconds: {error}") from None
     elif not pa.types.is_integer(column.type):
-        raise PenstockError(f"column 'time' must be of an integer or timestamp type, got {column.type}")
-    times = whole_numbers(column, "column 'time'")
+        raise PenstockError(f"{what} must be of an integer or timestamp type, got {column.type}")
+    times = whole_numbers(column, what)
     bad = np.flatnonzero((times > LIMIT) | (times < -LIMIT))
     if len(bad):
-        raise PenstockError(f"column 'time' must stay between -2**60 and 2**60, got {times[bad[0]]} in row {bad[0]}")
+        raise PenstockError(f"{what} must stay between -2**60 and 2**60, got {times[bad[0]]} in row {bad[0]}")
     return times
 
 

@@ -8,7 +8,7 @@ of streams is formed that links would cut down again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,34 @@ def combinations(problem: Problem, columns: Columns, limit: Ints, pivot: int, ot
     `others` must be rising. Each member's `limit` must lie beyond the latest time of its combination. Where there would be more than
     `most` lines at once, half of the candidates of a stream are bound after the other half: the order of all lines stays the same.
     """
-    found = _bind(problem, columns, limit, pivot, others, most)
+    return in_halves(
+        columns["stream"], pivot, others, most, lambda part, limited: _bind(problem, columns, limit, pivot, part, limited)
+    )  # fmt: skip
+
+
+def in_halves(stream: Ints, pivot: int, others: Ints, most: int, bind: Callable[[Ints, int], Ints | None]) -> Iterator[Ints]:
+    """What `bind` finds with others, in parts where it would be more than `most` lines."""
+    found = bind(others, most)
     if found is None:
-        for half in _halves(columns["stream"], pivot, others):
-            yield from combinations(problem, columns, limit, pivot, half, most)
-    elif len(found):
+        halves = _halves(stream, pivot, others)
+        if halves is None:  # nothing is left to be halved
+            found = bind(others, 1 << 62)
+        else:
+            for half in halves:
+                yield from in_halves(stream, pivot, half, most, bind)
+    if found is not None and len(found):
         yield found
 
 
-def _halves(stream: Ints, pivot: int, others: Ints) -> tuple[Ints, Ints]:
-    """The others with one half and with the other half of the first stream that has two."""
+def _halves(stream: Ints, pivot: int, others: Ints) -> tuple[Ints, Ints] | None:
+    """The others with one half and with the other half of the first stream that has two; None where none has."""
     own = stream[others]
     for number in range(int(own.max()) + 1):
         at = np.flatnonzero(own == number)
         if number != stream[pivot] and len(at) > 1:
             middle = len(at) // 2
             return np.delete(others, at[middle:]), np.delete(others, at[:middle])
-    raise AssertionError("one combination is never too many")
+    return None
 
 
 def _bind(problem: Problem, columns: Columns, limit: Ints, pivot: int, others: Ints, most: int) -> Ints | None:

@@ -9,7 +9,7 @@ user's Python in it, and a few orders that cannot be compiled. `opening.py` choo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.core.batch import Batch, OnProgress
 from penstock.core.errors import PenstockError
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
@@ -163,6 +164,7 @@ class Keep:
     retained: bool = False
     series: bool = False
     done: bool = False
+    filtered: bool = False
 
 
 def read_keep(keep: Any) -> Keep:
@@ -182,7 +184,7 @@ def read_keep(keep: Any) -> Keep:
 class Played:
     """What happened in one batch, as asked for by `Keep`."""
 
-    outputs: Ints  # time, row per stream
+    outputs: Ints  # time, row per stream; where relations link the streams, the number of the fact per relation
     sheds: Ints
     expired: Ints
     retained: Ints  # number of the instant, row
@@ -191,14 +193,15 @@ class Played:
     expired_at: Ints  # and each of `expired`
     done: Ints  # rows that left after as many outputs as promised (`matches`)
     done_at: Ints  # and the last instant in which each took part
+    filtered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows that were never played, for want of a fact
 
     @classmethod
-    def join(cls, parts: list[Played], streams: int) -> Played:
+    def join(cls, parts: list[Played], streams: int, relations: int = 0) -> Played:
         """Several batches as one."""
         if not parts:
             empty = np.empty(0, dtype=np.int64)
             return cls(
-                np.empty((0, streams + 1), np.int64),
+                np.empty((0, streams + 1 + relations), np.int64),
                 empty,
                 empty,
                 np.empty((0, 2), np.int64),
@@ -222,6 +225,7 @@ class Totals:
     n_expired: int = 0
     n_late: int = 0
     n_done: int = 0  # left after as many outputs as promised
+    n_filtered: int = 0  # never played: a relation has no fact for them
     peak_memory: int = 0
     retained: int = 0
     used: int = 0  # rows or bytes, as the budget counts
@@ -282,6 +286,13 @@ class Engine(Protocol):
 
     def number_from(self, row: int) -> None:
         """Before the first batch: give rows numbers from this one on."""
+
+    def know(self, facts: Sequence[Facts]) -> None:
+        """The facts of each relation from now on, instead of those known before; equal values keep their numbers.
+
+        To be said before the first batch, after `restore` and `thaw`, whose states hold no facts, and between batches when a relation
+        has changed. What is in memory is filtered and counted by the new facts in the next instant.
+        """
 
     def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""

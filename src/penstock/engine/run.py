@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Keep, PolicyContract, Statistics, read_keep
@@ -29,7 +31,7 @@ class JoinRun:
     peak_memory: int
     streams: tuple[str, ...]
     seconds: float
-    outputs: Ints | None = None  # one line per output: time, then the row of each stream's member
+    outputs: Ints | None = None  # one line per output: time, the row of each stream's member, the row of each relation's fact
     sheds: Ints | None = None  # rows, in the order in which they were shed
     shed_at: Ints | None = None  # for each of them the number of the instant, from 0 on
     expired: Ints | None = None  # rows, in the order in which they expired
@@ -37,12 +39,14 @@ class JoinRun:
     series: Ints | None = None  # after each instant: its time, tuples held per stream
     n_done: int | None = None  # tuples that left after as many outputs as promised; None where nothing is promised (`matches`)
     done: Ints | None = None  # rows, in the order in which they left
+    n_filtered: int | None = None  # rows that were never played, for want of a fact; None where no relation links the streams
+    filtered: Ints | None = None  # these rows
     n_ahead: int | None = None  # rows that were put aside or dropped because they were ahead; None where none could be
 
     def summary(self) -> dict[str, Any]:
         """The numbers, as the command line prints them."""
         names = ("policy", "n_input", "n_output", "value", "n_shed", "n_expired", "n_late", "peak_memory")
-        asked = {name: getattr(self, name) for name in ("n_done", "n_ahead")}
+        asked = {name: getattr(self, name) for name in ("n_filtered", "n_done", "n_ahead")}
         return {name: getattr(self, name) for name in names} | {name: count for name, count in asked.items() if count is not None}
 
 
@@ -63,12 +67,15 @@ def record(
     *,
     stepwise: bool,
     progress: OnProgress | None,
+    facts: Sequence[Facts] = (),
 ) -> JoinRun:
     """Play a whole trace as one batch, and write down what happened."""
     keep = read_keep(keep)
     if keep.retained:
         keep = replace(keep, series=True)
     engine = open_engine(problem, policy, statistics, keep, stepwise=stepwise)
+    if facts:
+        engine.know(facts)
     began = perf_counter()
     played = engine.play(batch, progress)
     seconds = perf_counter() - began
@@ -92,4 +99,6 @@ def record(
         series=played.series if keep.series else None,
         n_done=totals.n_done if problem.has_matches else None,
         done=played.done if keep.done else None,
+        n_filtered=totals.n_filtered if problem.through else None,
+        filtered=played.filtered if keep.filtered else None,
     )

@@ -6,7 +6,7 @@ It rescans memory at every instant, as the papers do: O(memory) per instant wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.batch import Batch, OnProgress, check_order
-from penstock.core.budget import OVERHEAD
 from penstock.core.errors import PenstockError
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.rounding import mean as mean_of
 from penstock.core.rounding import raised
 from penstock.core.state_encoding import pack, policy_state, unpack
 from penstock.core.trace import Floats, Ints
-from penstock.core.window import COUNTING, DEAD, NEVER, expiries, followers
-from penstock.engine.binding import Columns, combinations
+from penstock.core.window import COUNTING, NEVER, followers
+from penstock.engine.binding import Columns
 from penstock.engine.contract import (
     LOAD,
     PIECE,
@@ -36,10 +36,14 @@ from penstock.engine.contract import (
     Statistics,
     Totals,
 )  # fmt: skip
+from penstock.engine.fact_index import FactIndex, sift
+from penstock.engine.fact_ties import Ties
+from penstock.engine.meeting import Meeting
 from penstock.engine.pickled import is_pickle, take_over, unpickled
+from penstock.engine.tuple_columns import columns_of, leaving, pick, shed
 from penstock.engine.view import View
 
-_GIVEN = ("problem", "statistics", "keep", "policy")
+_GIVEN = ("problem", "statistics", "keep", "policy", "facts")
 """What an engine is made with, and its snapshot does not hold."""
 
 
@@ -55,6 +59,7 @@ class StepwiseEngine:
         self.importance_rest = 0.0  # what that sum cannot hold
         self.seen = np.full(n, -NEVER, dtype=np.int64)
         self.arrivals = np.zeros(n, dtype=np.int64)
+        self.facts: FactIndex | None = None
 
     @property
     def is_compiled(self) -> bool:
@@ -95,7 +100,7 @@ class StepwiseEngine:
     def dismiss(self, rows: Ints) -> None:
         """Let go of these rows."""
         if self.memory is not None:
-            self.memory = _pick(self.memory, ~np.isin(self.memory["row"], rows))
+            self.memory = pick(self.memory, ~np.isin(self.memory["row"], rows))
             self.totals = replace(self.totals, **self._held(self.memory))
 
     def adopt(self, other: Engine) -> None:
@@ -116,45 +121,72 @@ class StepwiseEngine:
         """Give rows numbers from this one on."""
         self.totals = replace(self.totals, next_row=row)
 
+    def know(self, facts: Sequence[Facts]) -> None:
+        """The facts from now on."""
+        self.facts = FactIndex(self.problem, facts)
+        if self.memory is not None and self.problem.switch("pre-filter") == "both":
+            self.memory["last_chance"], _ = self.facts.chances(*(self.memory[name] for name in ("stream", "time", "values")))
+
     def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""
-        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
+        return self._joined(list(self.pieces(batch, progress)))
 
     def pieces(self, batch: Batch, progress: OnProgress | None = None, most: int = PIECE) -> Iterator[Played]:
         """Play the next rows, piece by piece."""
         if not len(batch):
-            yield Played.join([], self.problem.n_streams)
+            yield self._joined([])
             return
         check_order(self.problem, batch.time, self.now)
-        if self.totals.n_input == 0:
-            self.origin = int(batch.time[0])
-        columns = self._columns(batch)
+        columns, end, parts = columns_of(self.problem, batch, self.arrivals, self.totals.next_row), None, []
+        if self.problem.through:
+            columns, filtered, end = self._sifted(batch, columns)
+            parts = [replace(self._joined([]), filtered=filtered)] if self.keep.filtered else []
+            if progress:
+                progress(len(filtered))
         if self.memory is None:
-            self.memory = {name: column[:0] for name, column in columns.items()}
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(batch.time)) + 1, [len(batch)]])
-        parts: list[Played] = []
+            self.memory = {name: column[:0] for name, column in columns.items() if name != "seen"}
+        times = columns["time"]
+        if len(times) and self.totals.n_input == self.totals.n_filtered:
+            self.origin = int(times[0])
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(times)) + 1, [len(times)]])
         held = 0
-        for begin, end in itertools.pairwise(starts):
-            for part in self._instant({name: column[begin:end] for name, column in columns.items()}, most):
+        for begin, stop in itertools.pairwise(starts if len(times) else []):
+            for part in self._instant({name: column[begin:stop] for name, column in columns.items()}, most):
                 if held + len(part.outputs) > most and parts:
-                    yield Played.join(parts, self.problem.n_streams)
+                    yield self._joined(parts)
                     parts, held = [], 0
                 parts.append(part)
                 held += len(part.outputs)
             if progress:
-                progress(int(end - begin))
+                progress(int(stop - begin))
+        if end is not None:
+            self._hear(end)
         self.totals = replace(self.totals, next_row=self.totals.next_row + len(batch))
-        yield Played.join(parts, self.problem.n_streams)
+        yield self._joined(parts)
+
+    def _sifted(self, batch: Batch, columns: Columns) -> tuple[Columns, Ints, Ints]:
+        """The rows that have facts, and what these say of them; the numbers of the others; the clocks at the end."""
+        if self.facts is None:
+            raise PenstockError("facts of the relations must be known before the first batch, got none: say know(facts)")
+        found, totals = sift(self.facts, batch), self.totals
+        filtered = columns["row"][found.filtered]
+        self.totals = replace(totals, n_input=totals.n_input + len(filtered), n_filtered=totals.n_filtered + len(filtered))
+        own = {"seen": found.seen, "last_chance": found.last_chance, "top_weight": found.top_weight}
+        return pick(columns, found.row) | own, filtered, found.end
+
+    def _hear(self, seen: Ints) -> None:
+        """Take note of how far streams have come."""
+        self.seen = np.maximum(self.seen, seen)
+        self.now = max(self.now, int(self.seen.max()))
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
-        self.seen = np.maximum(self.seen, seen)
-        self.now = max(self.now, int(self.seen.max()))
+        self._hear(seen)
         if self.memory is None:
             return np.empty(0, np.int64)
-        gone = self.memory["expiry"] <= self._reached(self.memory)
+        gone = leaving(self.memory) <= self._reached(self.memory)
         expired = self.memory["row"][gone]
-        self.memory = _pick(self.memory, ~gone)
+        self.memory = pick(self.memory, ~gone)
         self.totals = replace(self.totals, n_expired=self.totals.n_expired + len(expired), **self._held(self.memory))
         return expired
 
@@ -163,10 +195,10 @@ class StepwiseEngine:
         if self.memory is None or not len(self.memory["time"]):
             return np.empty(0, np.int64)
         self.instant += 1  # nothing arrives in it
-        view = self._view(self.memory, self.memory["produced"], self.totals.n_input)
+        view = self._view(self._meeting(self.memory, len(self.memory["time"])), self.memory["produced"], self.totals.n_input)
         stay = np.ones(len(view), dtype=bool)
-        sheds = self._shed(self.memory, self._order(view), stay, view.budget_step)
-        self.memory = _pick(self.memory, stay)
+        sheds = shed(self.problem.budget, self.memory, self._order(view), stay, view.budget_step)
+        self.memory = pick(self.memory, stay)
         self.totals = replace(self.totals, n_shed=self.totals.n_shed + len(sheds), instant=self.instant, **self._held(self.memory))
         return sheds
 
@@ -186,7 +218,7 @@ class StepwiseEngine:
         if self.memory is None:
             return {name: np.empty(0, np.float64 if name == "importance" else np.int64) for name in TUPLE}
         order = np.argsort(self.memory["row"])
-        found = {name: self.memory[name][order] for name in TUPLE}
+        found = {name: (self.memory[name] if name != "expiry" else leaving(self.memory))[order] for name in TUPLE}
         by_key = self._kinds("rows_per_key")[found["stream"]]
         return found | {"expiry": found["expiry"] - np.where(by_key, self.memory["followers"][order], 0)}
 
@@ -223,33 +255,6 @@ class StepwiseEngine:
         """Go on from what `freeze` gave."""
         self.restore(state["snapshot"])
 
-    def _columns(self, batch: Batch) -> Columns:
-        problem, size = self.problem, len(batch)
-        expiry = expiries(
-            problem.windows, batch.stream, batch.time, batch.lifetime, self.arrivals,
-            instantly=problem.switch("varying-window") == "instant",
-        )  # fmt: skip
-        if problem.counts_keys:  # without a key there is no window
-            expiry = np.where(self._kinds("rows_per_key")[batch.stream] & (batch.key < 0), DEAD, expiry)
-        row = np.arange(size) + self.totals.next_row
-        return {
-            "stream": batch.stream,
-            "time": batch.time,
-            "row": row,
-            "expiry": expiry,
-            "key": np.where((batch.key < 0) | (expiry == DEAD), -1 - row, batch.key),
-            "importance": np.ones(size) if batch.importance is None else batch.importance,
-            "weight": batch.size + OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(size, np.int64),
-            "price": np.zeros(size) if batch.price is None else batch.price,
-            "values": batch.key[:, None] if batch.values is None else batch.values,
-            "rates": np.zeros((size, problem.n_streams)),
-            "arrived": np.zeros(size, np.int64),
-            "produced": np.zeros(size, np.int64),
-            "produced_value": np.zeros(size),
-            "memo": np.zeros(size),
-            "followers": np.zeros(size, np.int64),
-        }
-
     def _instant(self, new: Columns, most: int) -> Iterator[Played]:
         """Play an instant; its outputs come before the rest of what happens in it."""
         problem, n = self.problem, self.problem.n_streams
@@ -258,6 +263,8 @@ class StepwiseEngine:
         self.now, self.instant = max(self.now, time), self.instant + 1
         np.add.at(self.arrivals, new["stream"], 1)
         np.maximum.at(self.seen, new["stream"], time)
+        if self.problem.through:
+            self._hear(new.pop("seen")[-1])
         for importance in new["importance"].tolist():
             self.importance_seen, self.importance_rest = raised(self.importance_seen, self.importance_rest, importance)
         new["arrived"] = np.full(len(new["time"]), self.instant)
@@ -266,21 +273,17 @@ class StepwiseEngine:
         counting = self._kinds(*COUNTING)
         late = int(np.count_nonzero((new["expiry"] <= self._horizon()) & ~counting[new["stream"]]))
 
-        gone = self.memory["expiry"] <= self._reached(self.memory)
+        gone = leaving(self.memory) <= self._reached(self.memory)
         expired = self.memory["row"][gone]
-        memory = _pick(self.memory, ~gone)
+        memory = pick(self.memory, ~gone)
 
         candidates = {name: np.concatenate([memory[name], new[name]]) for name in memory}
-        before = np.arange(len(memory["time"]))
-        arrivals = np.arange(len(memory["time"]), len(candidates["time"]))
-        limit = np.where(counting[candidates["stream"]], NEVER, candidates["expiry"])
+        meeting = self._meeting(candidates, len(memory["time"]))
         produced = candidates["produced"].copy()
         seen = self.totals.n_input + len(new["time"])
         if problem.model == "buffered":
-            yield from self._join(candidates, limit, before, arrivals, most)
-            view = self._view(candidates, produced, seen, self._outputs_of(candidates, limit, before, arrivals))
-        else:
-            view = self._view(candidates, produced, seen)
+            yield from self._join(meeting, most)
+        view = self._view(meeting, produced, seen, made=problem.model == "buffered")
         self.statistics.arrive(view)
         order = self._order(view)
 
@@ -291,17 +294,17 @@ class StepwiseEngine:
         at_once = candidates["row"][~view.staying]
         expired_at = np.repeat([self.instant - 1, self.instant], [len(expired), len(at_once)])
         expired = np.concatenate([expired, at_once])
-        sheds = self._shed(candidates, order, stay, view.budget_step, self.policy.due(view))
+        sheds = shed(self.problem.budget, candidates, order, stay, view.budget_step, self.policy.due(view))
         self.policy.observe(view, order[stay[order]])
         if problem.model == "inplace":
-            before = before[stay[before]]
-            yield from self._join(candidates, limit, before, arrivals, most)
-            view.now_has(self._outputs_of(candidates, limit, before, arrivals))
+            meeting.before = meeting.before[stay[meeting.before]]
+            yield from self._join(meeting, most)
+            view.now_has(meeting.lines)
             view.done = self._done(candidates, stay)
         self.policy.after(view)
         stay &= ~view.done
         done = candidates["row"][view.done]
-        self.memory = _pick(candidates, stay)
+        self.memory = pick(candidates, stay)
 
         held = np.bincount(self.memory["stream"], minlength=n)
         self.totals = replace(
@@ -317,7 +320,7 @@ class StepwiseEngine:
         )
         rows = self.memory["row"]
         yield Played(
-            np.empty((0, n + 1), np.int64),
+            np.empty((0, n + 1 + len(problem.through)), np.int64),
             sheds if self.keep.sheds else sheds[:0],
             expired if self.keep.expired else expired[:0],
             np.stack([np.full(len(rows), self.instant), rows], axis=1) if self.keep.retained else np.empty((0, 2), np.int64),
@@ -336,12 +339,18 @@ class StepwiseEngine:
     def _held(memory: Columns) -> dict[str, int]:
         return {"retained": len(memory["time"]), "used": int(memory["weight"].sum())}
 
-    def _view(self, candidates: Columns, produced: Ints, seen: int, make_outputs: Callable[[], Ints] | None = None) -> View:
+    def _meeting(self, candidates: Columns, old: int) -> Meeting:
+        """Candidates of which so many were there before."""
+        limit = np.where(self._kinds(*COUNTING)[candidates["stream"]], NEVER, candidates["expiry"])
+        ties = None if self.facts is None else Ties(self.facts, candidates)
+        return Meeting(self.problem, candidates, limit, np.arange(old), np.arange(old, len(candidates["time"])), ties)
+
+    def _view(self, meeting: Meeting, produced: Ints, seen: int, *, made: bool = False) -> View:
         clock = np.where(self._kinds("rows"), self.arrivals, self.now)
-        mean = mean_of(self.importance_seen, self.importance_rest, float(seen))
-        none = np.empty((0, self.problem.n_streams + 1), np.int64)
+        mean = mean_of(self.importance_seen, self.importance_rest, float(seen - self.totals.n_filtered))
         return View(
-            self.problem, self.statistics, candidates, self.now, clock, self.instant, mean, self.origin, produced, make_outputs or none.copy
+            self.problem, self.statistics, meeting.columns, self.now, clock, self.instant, mean, self.origin, produced,
+            meeting.lines if made else meeting.none, meeting.ties,
         )  # fmt: skip
 
     def _order(self, view: View) -> Ints:
@@ -373,57 +382,22 @@ class StepwiseEngine:
             return int(self.now)
         return -NEVER if (self.seen == -NEVER).any() else int((self.seen - self.problem.lateness).min())
 
-    def _join(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints, most: int) -> Iterator[Played]:
-        """Make every combination with at least one arrival, each at its last arrival, and count it."""
-        problem = self.problem
-        count, total = 0, 0.0
-        for members, latest in self._combinations(columns, limit, before, arrivals, most):
-            values = np.array([problem.objective.of(importances) for importances in columns["importance"][members].tolist()])
-            np.add.at(columns["produced"], members, 1)
-            np.add.at(columns["produced_value"], members, values[:, None])
-            count += int(np.count_nonzero(latest >= problem.start))
-            for value in values[latest >= problem.start].tolist():  # one by one: the sum must not depend on how it is grouped
+    def _join(self, meeting: Meeting, most: int) -> Iterator[Played]:
+        """Make the outputs of an instant, and count them."""
+        count, total, columns = 0, 0.0, meeting.columns
+        for made in meeting.outputs(most):
+            np.add.at(columns["produced"], made.members, 1)
+            np.add.at(columns["produced_value"], made.members, made.value[:, None])
+            counts = made.latest >= self.problem.start
+            count += int(np.count_nonzero(counts))
+            for value in made.value[counts].tolist():  # one by one: the sum must not depend on how it is grouped
                 total += value
             if self.keep.outputs:
-                outputs = np.column_stack([latest, columns["row"][members]])
-                yield replace(Played.join([], problem.n_streams), outputs=outputs)
+                yield replace(self._joined([]), outputs=made.lines)
         self.totals = replace(self.totals, n_output=self.totals.n_output + count, value=self.totals.value + total)
 
-    def _combinations(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """The members of the outputs of an instant, up to so many at a time, and their latest times."""
-        for number, pivot in enumerate(arrivals):
-            others = np.concatenate([before, arrivals[:number]])
-            for members in combinations(self.problem, columns, limit, int(pivot), others, most):
-                yield members, columns["time"][members].max(axis=1)
-
-    def _outputs_of(self, columns: Columns, limit: Ints, before: Ints, arrivals: Ints) -> Callable[[], Ints]:
-        """What makes the outputs of an instant once more."""
-
-        def make() -> Ints:
-            found = self._combinations(columns, limit, before, arrivals, PIECE)
-            parts = [np.column_stack([latest, columns["row"][members]]) for members, latest in found]
-            return np.concatenate([np.empty((0, self.problem.n_streams + 1), np.int64), *parts])
-
-        return make
-
-    def _shed(self, columns: Columns, order: Ints, stay: NDArray[np.bool_], step: int, due: NDArray[np.bool_] | None = None) -> Ints:
-        """Take those that are due, then the lowest ranks, out of `stay` until every pool is within its budget; their rows, in order."""
-        budget = self.problem.budget
-        sheds: list[int] = []
-        due = stay & False if due is None else stay & due
-        order = order[np.argsort(~due[order], kind="stable")]
-        for which, cap in enumerate(budget.caps[step]):
-            mine = order[stay[order] & (budget.pool[columns["stream"][order]] == which)]
-            weight = columns["weight"][mine]
-            left = weight.sum() - np.cumsum(weight)
-            excess = max(0 if weight.sum() <= cap else int(np.argmax(left <= cap)) + 1, int(due[mine].sum()))
-            stay[mine[:excess]] = False
-            sheds += columns["row"][mine[:excess]].tolist()
-        return np.array(sheds, dtype=np.int64)
-
-
-def _pick(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
-    return {name: column[chosen] for name, column in columns.items()}
+    def _joined(self, parts: list[Played]) -> Played:
+        return Played.join(parts, self.problem.n_streams, len(self.problem.through))
 
 
 def _copied(value: Any) -> Any:

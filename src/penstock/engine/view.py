@@ -27,22 +27,42 @@ class Rates(Protocol):
         """The clock of rates that grow."""
 
 
+class ByFacts(Protocol):
+    """How candidates match where relations link the streams (`fact_ties.Ties`)."""
+
+    def linked(self, i: int, j: int) -> tuple[int, int, int] | None:
+        """The relation between two streams, and its links to them."""
+
+    def matrix(self, mine: tuple[int, Ints], theirs: tuple[int, Ints], weight: Any = None) -> NDArray[Any] | None:
+        """How many facts link each with each, or what they weigh."""
+
+    def live(self, which: int, now: int) -> Floats:
+        """What the facts of a relation count in scores."""
+
+    def pairs(self, which: int, link: int) -> tuple[Ints, Ints]:
+        """The candidates of a link and their facts."""
+
+    def keys(self, which: int, link: int) -> Ints:
+        """The numbers that facts have at a link."""
+
+
 class View:
     """The candidates (memory after expiry, then this instant's arrivals), each attribute one value per candidate.
 
     `stream`, `time`, `row`, `importance`, `arrived` (number of the instant), `expiry`, `new` (arrived in this instant), `remaining` (life
-    left), `mn`, `p`, `matched` (a matching arrival of another stream is in this instant), `produced` and `produced_value` (outputs
-    it took part in so far), `produced_now` (those of this instant alone), `memo` (a number per tuple that the policy may keep: write to
-    `view.memo[:]`). Beside them `now`, `problem`, `instant`, and `outputs`, the outputs of this instant (time, row per stream): they are
-    made again for who looks at them, all at once, and may be many.
+    left), `first_importance` (times the largest weight of its facts), `mn`, `p`, `matched` (a matching arrival of another stream is in this
+    instant), `produced` and `produced_value` (outputs it took part in so far), `produced_now` (those of this instant alone), `memo` (a
+    number per tuple that the policy may keep: write to `view.memo[:]`). Beside them `now`, `problem`, `instant`, and `outputs`, the outputs
+    of this instant (time, row per stream): they are made again for who looks at them, all at once, and may be many.
     """
 
     def __init__(
         self, problem: Problem, statistics: Rates, columns: dict[str, NDArray[Any]], now: int, clock: Ints, instant: int,
         mean_importance: float, origin: int, produced: Ints, make_outputs: Callable[[], Ints],
+        ties: ByFacts | None = None,
     ) -> None:  # fmt: skip
         self.problem, self.now, self.clock, self.instant = problem, now, clock, instant
-        self._produced_before, self._make_outputs = produced, make_outputs
+        self._produced_before, self._make_outputs, self.ties = produced, make_outputs, ties
         self.mean_importance, self.origin = mean_importance, origin
         self.stream: Ints = columns["stream"]
         self.time: Ints = columns["time"]
@@ -58,6 +78,7 @@ class View:
         self.key: Ints = columns["key"]
         self.values: NDArray[Any] = columns["values"]
         self.weight: Ints = columns["weight"]
+        self.first_importance: Floats = self.importance * columns.get("top_weight", 1.0)
         kinds = np.array([w.kind for w in problem.windows])[self.stream]
         self.reached: Ints = np.where(kinds == "rows_per_key", columns["followers"], clock[self.stream])
         self.staying: Bools = ~(np.isin(kinds, COUNTING) & (self.expiry <= self.reached))
@@ -148,9 +169,19 @@ class View:
         if (i, j) not in self._matrices:
             low, high = min(i, j), max(i, j)
             sides = (self.of(low), self.of(high))
-            found = match(self.problem, *(column[side] for side in sides for column in (self.key, self.values)), pair=(low, high))
+            facts = None if self.ties is None else self.ties.matrix((low, sides[0]), (high, sides[1]))
+            if facts is None:
+                found = match(self.problem, *(column[side] for side in sides for column in (self.key, self.values)), pair=(low, high))
+            else:
+                found = facts > 0
             self._matrices[low, high], self._matrices[high, low] = found, found.T
         return self._matrices[i, j]
+
+    def counted(self, i: int, j: int) -> NDArray[Any]:
+        """What each match of stream `i` (rows) and `j` (columns) counts: 1 or, through a relation, the weight of the facts between them."""
+        ties = self.ties
+        found = None if ties is None else ties.matrix((i, self.of(i)), (j, self.of(j)), lambda which: ties.live(which, self.now))
+        return self.matches(i, j) if found is None else found
 
     def partners(self, stream: int) -> Ints:
         """The candidates of a stream that count as matches (switch `mn`)."""
@@ -165,7 +196,7 @@ class View:
             for j in range(self.problem.n_streams):
                 if i != j and len(mine):
                     chosen = self.partners(j)
-                    matches = self.matches(j, i)[np.isin(self.of(j), chosen)]
+                    matches = self.counted(j, i)[np.isin(self.of(j), chosen)]
                     out[mine] *= total(mine, chosen, matches)
         return out
 
@@ -182,5 +213,8 @@ def match(
         if len(some) and len(others):
             sides = low[some], high[others]
             graph = problem.graph
-            found[np.ix_(some, others)] = problem.predicate.matrix(*sides) if graph is None else graph.matrix(pair, *sides)
+            if problem.through:  # and no relation between these two
+                found[np.ix_(some, others)] = True
+            else:
+                found[np.ix_(some, others)] = problem.predicate.matrix(*sides) if graph is None else graph.matrix(pair, *sides)
     return found & (low_key >= 0)[:, None] & (high_key >= 0)[None, :]

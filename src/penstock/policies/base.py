@@ -101,4 +101,5 @@ class Sparing(Policy):
         """Other predicates have no keys to look at."""
         if not problem.predicate.is_equality:
             got = repr(problem.predicate.name) if problem.graph is None else "links that compare more than one key"
+            got = "a join through relations" if problem.through else got
             raise PenstockError(f"policy {self.name!r} looks at equal keys, predicate must be '=', got {got}; use prob or dimpprob")

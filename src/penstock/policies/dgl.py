@@ -43,9 +43,10 @@ class Dgl(Policy):
         problem, by = view.problem, factors(view.problem, view.now)
         beta = view.mean_importance if problem.beta is None else problem.beta
         losses = np.array([in_units(beta * factor) for factor in by.loss.tolist()], dtype=object)
-        start = by.start * (view.mn if problem.switch("dgl-init") == "simpprob" else 1.0)
+        by_matches = problem.switch("dgl-init") == "simpprob"
         with np.errstate(over="ignore"):
-            rise = view.importance * np.where(view.new, start, view.mn * view.remaining * by.gain[view.stream])
+            first = view.importance * (by.start * view.mn) if by_matches else view.first_importance * by.start
+            rise = np.where(view.new, first, view.importance * (view.mn * view.remaining * by.gain[view.stream]))
         scores = self._kept_before(view, by.start)
         if view.new.any():  # else there is no instant in which anybody gains or loses
             rises = view.new | view.matched

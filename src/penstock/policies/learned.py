@@ -79,7 +79,8 @@ class Learned(Policy):
     def check(self, problem: Problem) -> None:
         """It counts arrivals of equal keys, and must know how fast counts age."""
         if not problem.predicate.is_equality:
-            raise PenstockError(f"policy 'learned' counts equal keys, got the predicate {problem.predicate.name!r}; use 'prob'")
+            got = "a join through relations" if problem.through else f"the predicate {problem.predicate.name!r}"
+            raise PenstockError(f"policy 'learned' counts equal keys, got {got}; use 'prob'")
         if problem.ageless:
             raise PenstockError(
                 "half_life must be given where a window is not a length of time, got none: policy 'learned' must know how fast counts age; "

@@ -19,8 +19,8 @@ class Simp(Policy):
     paper = "Ojewole 4.3"
 
     def score(self, view: View) -> Floats:
-        """Importance."""
-        return view.importance
+        """Importance, through relations times the largest weight of its facts."""
+        return view.first_importance
 
     def ranking(self, problem: Problem) -> Ranking:
         """A fixed score."""

@@ -54,7 +54,9 @@ def told_by_old_rows(run: JoinRun, order: Ints, n_ahead: int) -> JoinRun:
     """The run of a rearranged trace, with the numbers that its rows had."""
     outputs = run.outputs
     if outputs is not None:
-        outputs = np.concatenate([outputs[:, :1], order[outputs[:, 1:]]], axis=1)
-    rows = {name: order[found] for name in ("sheds", "expired", "done") if (found := getattr(run, name)) is not None}
+        members = slice(1, 1 + len(run.streams))
+        outputs = outputs.copy()
+        outputs[:, members] = order[outputs[:, members]]
+    rows = {name: order[found] for name in ("sheds", "expired", "done", "filtered") if (found := getattr(run, name)) is not None}
     log = None if run.memory_log is None else [(time, np.sort(order[held])) for time, held in run.memory_log]
     return replace(run, outputs=outputs, memory_log=log, n_ahead=n_ahead, **rows)

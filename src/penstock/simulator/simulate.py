@@ -26,6 +26,7 @@ from penstock.optimum.replay import replay
 from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO, open_policy
+from penstock.relation.numbered import Numbered
 from penstock.simulator.rearranged import order_of_play, rearranged, told_by_old_rows
 from penstock.simulator.sharded import play_shards
 from penstock.statistics.table import open_statistics
@@ -50,6 +51,7 @@ def simulate(
     matches: Any = None,
     predicate: PredicateSpec = "=",
     cross: bool = False,
+    through: Any = None,
     start: Any = None,
     seed: int = 0,
     alpha: Any = None,
@@ -75,6 +77,9 @@ def simulate(
     `predicate` compares keys (`"="`, `"<"`, `"eps:0.5"`, a function), or links columns of streams: `"R.a = S.a, S.b < T.b"`; with `cross`
     the links need not connect all streams. Lengths (`window`, `lateness`, `half_life`, `alpha`) are ticks, or durations, "10 minutes",
     where the length of a tick is known; times (`start`, those in `memory` and `window`) are ticks, or dates where it has timestamps.
+
+    `through` joins the streams through a relation, or several, instead of directly (`ps.relation`); outputs then name their facts too. A
+    row without a fact is not played, and is counted as `n_filtered`.
 
     `matches` is a promise that a tuple takes part in at most so many outputs: 1, or {"S": 1} for some of the streams. It leaves after the
     last of them, which costs nothing while the promise is kept, and is counted as `n_done`. What a broken promise misses is not made.
@@ -109,8 +114,12 @@ def simulate(
         return told_by_old_rows(simulate(rearranged(trace, order), **arguments), order, n_ahead)
     timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
     clock = clock if clock is not None else "global" if shards is None else "streams"
+    numbered = None if through is None else Numbered.of(trace, through)
+    if numbered is not None:
+        _check_through(policy, shards)
     problem = Problem.of(
-        trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective,
+        trace.streams, **timed, through=() if numbered is None else numbered.through,
+        allocation=allocation, predicate=predicate, cross=cross, objective=objective,
         stats=stats, model=model, clock=clock, seed=seed, beta=beta, matches=matches,
         weights=weights, switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
@@ -132,8 +141,17 @@ def simulate(
         return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
     chosen = open_policy(policy, problem, also=(Opt.name,))
     compiled = not stepwise and compiled_form(problem, chosen) is not None
-    source, rows = open_statistics(problem, trace, Batch.of(trace, problem), given, by_row=not compiled, policy=chosen)
-    return record(problem, chosen, source, rows, keep, stepwise=stepwise, progress=progress)
+    rows, facts = (Batch.of(trace, problem), ()) if numbered is None else (Batch.of(trace, problem, numbered.values), numbered.facts)
+    source, rows = open_statistics(problem, trace, rows, given, by_row=not compiled, policy=chosen, facts=facts)
+    return record(problem, chosen, source, rows, keep, stepwise=stepwise, progress=progress, facts=facts)
+
+
+def _check_through(policy: Any, shards: Any) -> None:
+    """Refuse what is not there yet for joins through relations."""
+    if shards is not None:
+        raise PenstockError(f"shards must be left out in a join through relations, got {shards}")
+    if policy == Opt.name:
+        raise PenstockError("policy must be one that plays online in a join through relations, got 'opt'")
 
 
 def _batch_length(trace: Trace, batch: Any) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,17 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
+from penstock.core.facts import Facts
 from penstock.core.link_columns import on_key
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
 from penstock.engine.contract import PolicyContract
+from penstock.engine.fact_index import FactIndex, sift
 from penstock.engine.ranking_codes import Prices
 from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
+from penstock.statistics.fact_rates import FactRates
 from penstock.statistics.known_beforehand import Fixed, Known, given_table, whole_prices, whole_table
 from penstock.statistics.matches import DecayedMatches
 from penstock.statistics.returns import Returns
@@ -41,6 +44,8 @@ def open_running(problem: Problem, policy: PolicyContract, room: int | None = No
     if problem.stats == "window" or ranking is None or ranking.prices in (Prices.RATES, Prices.TOTALS):
         if ranking is None and problem.stats != "window" and problem.ageless:
             return Ageless(problem)
+        if problem.stats == "decayed" and problem.through:
+            return FactRates(problem)
         if problem.stats == "decayed" and not problem.priced_by_key:
             return DecayedMatches(problem, room)
         if problem.stats == "decayed" and room is not None:
@@ -57,10 +62,11 @@ def open_statistics(
     *,
     by_row: bool = True,
     policy: PolicyContract | None = None,
+    facts: Sequence[Facts] = (),
 ) -> tuple[Source, Batch]:
     """The source for `problem.stats`, and the batch with p by row where it is known beforehand (unless `by_row` is not needed).
 
-    With `policy`, counts that it does not ask for are not kept.
+    With `policy`, counts that it does not ask for are not kept. `facts` are those of the relations that link the streams.
 
     >>> trace = Trace.from_streams(R="aab", S="aba")
     >>> problem = Problem.of(trace.streams, window=2, memory=2)
@@ -74,6 +80,8 @@ def open_statistics(
         return Returns(problem), batch
     if problem.stats in RUNNING:
         return RUNNING[problem.stats](problem) if policy is None else open_running(problem, policy), batch
+    if problem.through:
+        return FactRates.of_all(problem, sift(FactIndex(problem, facts), batch).batch), batch
     if given is not None:
         if not problem.predicate.is_equality:
             raise PenstockError(f"stats 'given' holds rates by key; for predicate {problem.predicate.name!r} use whole, window or decayed")

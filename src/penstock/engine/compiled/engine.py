@@ -14,6 +14,7 @@ from penstock.core.batch import Batch, OnProgress, check_order
 from penstock.core.budget import OVERHEAD
 from penstock.core.compiled import say_if_cold
 from penstock.core.errors import PenstockError
+from penstock.core.facts import Facts
 from penstock.core.predicate import check_one_column
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
@@ -174,6 +175,9 @@ class CompiledEngine:
     def number_from(self, row: int) -> None:
         """Give rows numbers from this one on."""
         self.memory.next_row = row
+
+    def know(self, facts: Sequence[Facts]) -> None:
+        """Nothing: where relations link the streams, the stepwise engine plays."""
 
     def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""

@@ -1,0 +1,98 @@
+"""What a table of facts must be: linked columns without nulls, times of the kind that the trace has, one interval of a fact at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import PenstockError
+from penstock.core.facts import Through
+from penstock.core.trace import Floats, Ints, Trace, positive_numbers, read_times
+from penstock.core.window import NEVER
+from penstock.relation.relation import Relation
+
+
+def check_columns(relation: Relation, through: Through, table: pa.Table) -> None:
+    """Refuse facts that lack a column, or a value in a column that links."""
+    linked = [link.attribute for link in through.links]
+    wanted = {"linked column": linked, "column of columns=": relation.columns, "column of id=": relation.id}
+    wanted |= {f"column of {name}=": [given] for name in ("begin", "end", "weight") if (given := getattr(relation, name)) is not None}
+    for what, names in wanted.items():
+        for name in names:
+            if name not in table.column_names:
+                have = ", ".join(table.column_names) or "none"
+                raise PenstockError(f"relation {through.name} must have the {what} {name!r}, it has: {have}")
+    for name in dict.fromkeys([*linked, *relation.id]):
+        if pa.types.is_nested(table[name].type):
+            raise PenstockError(f"column {name!r} of relation {through.name} must be flat, got {table[name].type}")
+        null = np.flatnonzero(np.asarray(table[name].is_null(nan_is_null=pa.types.is_floating(table[name].type))))
+        if len(null):
+            raise PenstockError(f"column {name!r} of relation {through.name} must have no nulls, got one in row {null[0]}")
+
+
+def intervals(relation: Relation, through: Through, table: pa.Table, trace: Trace) -> tuple[Ints, Ints]:
+    """The begin and end of each fact in ticks of the trace: null is none."""
+    begin, end = (
+        _times(table, relation.column(meaning, table), meaning, none, through, trace)
+        for meaning, none in (("begin", -NEVER), ("end", NEVER))
+    )
+    bad = np.flatnonzero(begin > end)
+    if len(bad):
+        names = ", ".join(str(relation.column(meaning, table)) for meaning in ("begin", "end"))
+        raise PenstockError(f"relation {through.name} must have no fact that ends before it begins ({names}), got one in row {bad[0]}")
+    return begin, end
+
+
+def weights(relation: Relation, through: Through, table: pa.Table) -> Floats | None:
+    """The weight of each fact."""
+    name = relation.column("weight", table)
+    return None if name is None else positive_numbers(table[name], f"weight {name!r} of relation {through.name}")
+
+
+def check_overlaps(relation: Relation, through: Through, table: pa.Table, begin: Ints, end: Ints) -> None:
+    """Refuse a fact that is there twice at one time. A fact without a moment between begin and end is never there."""
+    names = list(dict.fromkeys(relation.id or (*(link.attribute for link in through.links), *relation.columns)))
+    row = np.flatnonzero(begin < end)
+    same = _alike([table[name] for name in names])[row]
+    order = np.lexsort((row, begin[row], same))
+    row, same = row[order], same[order]
+    bad = np.flatnonzero((same[1:] == same[:-1]) & (begin[row[1:]] < end[row[:-1]]))
+    if len(bad):
+        first, second = sorted(row[bad[0] : bad[0] + 2].tolist())
+        fact = ", ".join(f"{name} = {table[name][first].as_py()!r}" for name in names)
+        hint = "" if relation.id else "; facts that are different need id= or columns= to tell them apart"
+        raise PenstockError(
+            f"relation {through.name} must have each fact once at a time, got the fact {fact} in rows {first} and {second}, "
+            f"whose times overlap{hint}"
+        )
+
+
+def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: Through, trace: Trace) -> Ints:
+    out = np.full(len(table), none, dtype=np.int64)
+    if name is None or pa.types.is_null(table[name].type):
+        return out
+    column, what = table[name], f"{meaning} {name!r} of relation {through.name}"
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"))
+    kind, own = column.type, trace.table["time"].type
+    zoned = pa.types.is_timestamp(kind) and trace.timestamps and (kind.tz is None) != (own.tz is None)
+    if pa.types.is_timestamp(kind) != trace.timestamps or zoned:
+        raise PenstockError(f"{what} must be of the type of the streams' times, {own}, got {table[name].type}")
+    known = np.asarray(column.is_valid())
+    out[known] = read_times(column.drop_null(), what)
+    return out
+
+
+def _alike(columns: Sequence[Any]) -> Ints:
+    """A number for each row, equal where all columns are, nulls among themselves."""
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        plain = column.combine_chunks()
+        plain = plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
+        part = plain.dictionary_encode(null_encoding="encode")
+        part = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+        codes = np.unique(codes * (len(part.dictionary) + 1) + np.asarray(part.indices), return_inverse=True)[1].astype(np.int64)
+    return codes
