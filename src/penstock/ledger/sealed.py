@@ -21,23 +21,25 @@ def sealed(facts: dict[str, Any], *, indent: int | None = None) -> bytes:
     return (json.dumps(facts | {_CHECKSUM: _checksum(facts)}, indent=indent) + "\n").encode()
 
 
-def unsealed(text: bytes | None, name: str, *, bare: Callable[[dict[str, Any]], bool] = lambda _: False) -> dict[str, Any]:
+def unsealed(
+    text: bytes | None, name: str, *, bare: Callable[[dict[str, Any]], bool] = lambda _: False, of: str = "archive must be a whole ledger"
+) -> dict[str, Any]:
     """The facts in the text of a file; what is `bare` needs no checksum, since older releases wrote none.
 
     >>> unsealed(sealed({"batch": 12}), "a.json")
     {'batch': 12}
     """
     if text is None:
-        raise PenstockError(f"archive must be a whole ledger: {name} is missing")
+        raise PenstockError(f"{of}: {name} is missing")
     try:
         facts = json.loads(text)
         assert isinstance(facts, dict)
         found = facts.pop(_CHECKSUM, None)
         wanted = _checksum(facts)
     except (ValueError, AssertionError, RecursionError):
-        raise PenstockError(f"archive must be a whole ledger: {name} is damaged, it is no JSON of ours") from None
+        raise PenstockError(f"{of}: {name} is damaged, it is no JSON of ours") from None
     if found != wanted if found is not None else not bare(facts):
-        raise PenstockError(f"archive must be a whole ledger: {name} is damaged, its checksum is not that of its content")
+        raise PenstockError(f"{of}: {name} is damaged, its checksum is not that of its content")
     return facts
 
 
