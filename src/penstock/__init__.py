@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.optimum.schedule import Optimum
     from penstock.policies.base import Policy
     from penstock.policies.table import POLICIES
+    from penstock.relation.lookup import lookup
     from penstock.relation.relation import relation
     from penstock.shard.shares.budget import Budget
     from penstock.simulator.policy_checks import check_policy
@@ -43,7 +44,7 @@ _HOMES = {
     "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
     "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",
-    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
+    "lookup": "relation.lookup", "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
     "relation": "relation.relation", "simulate": "simulator.simulate",
 }  # fmt: skip
 _ON_SPARK = {
@@ -74,6 +75,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
-    "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "optimum", "order_joins", "progress",
-    "read_trace", "relation", "settle", "simulate", "stream", "truncate", "watch",
+    "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "lookup", "optimum", "order_joins",
+    "progress", "read_trace", "relation", "settle", "simulate", "stream", "truncate", "watch",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ def intervals(found: pa.Table) -> list[Fact]:
     return sorted(map(tuple, (row.values() for row in found.drop(["fact"]).to_pylist())), key=repr)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.sets(facts, max_size=6), min_size=1, max_size=8), st.booleans())
 def test_any_snapshots_give_the_intervals_worked_out_by_hand(tmp_path_factory, snapshots, is_small):
     folder = tmp_path_factory.mktemp("h") / "zones"

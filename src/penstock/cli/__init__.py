@@ -16,6 +16,7 @@ from penstock.cli import demo, generate, ledger, optimum, order, policies, repro
 from penstock.cli import run as pipelines
 from penstock.cli.benches import bench
 from penstock.cli.output import Stopped, complain
+from penstock.cli.relations import lookup, relation
 from penstock.core.errors import PenstockError
 from penstock.spark.session.presence import missing_pyspark
 
@@ -29,7 +30,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for group in (demo, pipelines, simulate, optimum, order, generate, policies, static, settle, ledger, reshard, reproduce, bench, warm):
+for group in (
+    demo,
+    pipelines,
+    simulate,
+    optimum,
+    order,
+    generate,
+    policies,
+    static,
+    relation,
+    lookup,
+    settle,
+    ledger,
+    reshard,
+    reproduce,
+    bench,
+    warm,
+):
     group.register(app)
 
 

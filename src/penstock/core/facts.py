@@ -138,7 +138,12 @@ def check_tree(relations: Sequence[Through], streams: Sequence[str]) -> None:
         raise PenstockError(f"through must link all streams, got no relation that leads to {', '.join(away)}")
 
 
-def _link(name: str, text: str, streams: Sequence[str]) -> FactLink:
+def link_parts(name: str, text: str) -> tuple[str, str, str]:
+    """The stream, its column and the attribute that a link of relation `name` says are equal.
+
+    >>> link_parts("zones", "b = `drop off`.zone")
+    ('drop off', 'zone', 'b')
+    """
     forward, backward = _FORWARD.fullmatch(text), _BACKWARD.fullmatch(text)
     if forward:
         stream, column, attribute = forward[1], forward[2], forward[3]
@@ -146,8 +151,13 @@ def _link(name: str, text: str, streams: Sequence[str]) -> FactLink:
         attribute, stream, column = backward[1], backward[2], backward[3]
     else:
         raise PenstockError(f"links of relation {name} must be texts {_HELP}, got {text!r}")
-    at = list(streams).index(choose(f"stream in the links of relation {name}", _bare(stream), streams))
-    return FactLink(at, _bare(column), _bare(attribute))
+    return _bare(stream), _bare(column), _bare(attribute)
+
+
+def _link(name: str, text: str, streams: Sequence[str]) -> FactLink:
+    stream, column, attribute = link_parts(name, text)
+    at = list(streams).index(choose(f"stream in the links of relation {name}", stream, streams))
+    return FactLink(at, column, attribute)
 
 
 def _bare(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from penstock.relation.database import Database
@@ -9,6 +11,10 @@ from penstock.relation.embedded import PREFIX as EMBEDDED
 from penstock.relation.embedded import DuckDb
 from penstock.relation.postgres import PREFIXES as SERVERS
 from penstock.relation.postgres import Postgres
+
+HISTORY, FEED = "history:", "feed:"
+FORMS = "duckdb:FILE#table, postgresql://user@host/database#table, history:FOLDER, feed:FILE"
+"""What an address may look like, for errors and help."""
 
 
 def database_at(source: Any) -> Database | None:
@@ -20,3 +26,18 @@ def database_at(source: Any) -> Database | None:
     if isinstance(source, str) and source.startswith(EMBEDDED):
         return DuckDb(source)
     return Postgres(source) if isinstance(source, str) and source.startswith(SERVERS) else None
+
+
+def name_in(source: Any) -> str:
+    """What a relation is called by where it is: its table, file or folder; nothing where that does not say.
+
+    >>> name_in("duckdb:city.duckdb#main.pairs"), name_in("history:/data/zones@3"), name_in("zones.csv"), name_in("duckdb:c#SELECT 1")
+    ('pairs', 'zones', 'zones', '')
+    """
+    if not isinstance(source, str | os.PathLike):
+        return ""
+    database = database_at(source)
+    if database is not None:
+        return database.parts[-1] if database.parts else ""
+    text = os.fspath(source)
+    return Path(text.removeprefix(HISTORY).partition("@")[0] if text.startswith(HISTORY) else text.removeprefix(FEED)).stem

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PenstockError
+from penstock.relation.alike import alike
 from penstock.relation.history import Plan, Version, active
 
 Row = dict[str, Any]
@@ -253,13 +254,3 @@ def _times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _shown(names: Sequence[str], row: Row) -> str:
     return ", ".join(f"{name} = {row[name]!r}" for name in names)
-
-
-def alike(columns: Sequence[pa.ChunkedArray]) -> Any:
-    """A number for each row, equal where all columns are, nulls among themselves."""
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        part = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        part = part.dictionary_encode(null_encoding="encode")
-        codes = np.unique(codes * (len(part.dictionary) + 1) + np.asarray(part.indices), return_inverse=True)[1].astype(np.int64)
-    return codes

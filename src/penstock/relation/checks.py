@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -12,6 +9,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.facts import Through
 from penstock.core.trace import Floats, Ints, Trace, positive_numbers, read_times
 from penstock.core.window import NEVER
+from penstock.relation.alike import alike
 from penstock.relation.relation import Relation
 
 
@@ -56,7 +54,7 @@ def check_overlaps(relation: Relation, through: Through, table: pa.Table, begin:
     """Refuse a fact that is there twice at one time. A fact without a moment between begin and end is never there."""
     names = list(dict.fromkeys(relation.id or (*(link.attribute for link in through.links), *relation.columns)))
     row = np.flatnonzero(begin < end)
-    same = _alike([table[name] for name in names])[row]
+    same = alike([table[name] for name in names])[row]
     order = np.lexsort((row, begin[row], same))
     row, same = row[order], same[order]
     bad = np.flatnonzero((same[1:] == same[:-1]) & (begin[row[1:]] < end[row[:-1]]))
@@ -84,15 +82,3 @@ def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: 
     known = np.asarray(column.is_valid())
     out[known] = read_times(column.drop_null(), what)
     return out
-
-
-def _alike(columns: Sequence[Any]) -> Ints:
-    """A number for each row, equal where all columns are, nulls among themselves."""
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        plain = column.combine_chunks()
-        plain = plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
-        part = plain.dictionary_encode(null_encoding="encode")
-        part = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-        codes = np.unique(codes * (len(part.dictionary) + 1) + np.asarray(part.indices), return_inverse=True)[1].astype(np.int64)
-    return codes

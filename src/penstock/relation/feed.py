@@ -10,7 +10,7 @@ may be in Parquet and CSV too. Times are whole numbers (ticks), or timestamps.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.tables import check_suffix, read_table
 from penstock.core.trace import LIMIT
 from penstock.relation.changes import Change, Row
+from penstock.relation.history import Plan
 
-PREFIX = "feed:"
 _MOST = 1 << 17  # changes that are taken at once
 _OPS = {"c": "insert", "r": "present", "u": "update", "d": "delete", "t": "truncate"}
 _TIMES = {"ts_us": (1, 1), "ts_ms": (1000, 1), "ts_ns": (1, 1000)}
@@ -89,7 +89,17 @@ class Feed:
             yield row, f"row {place['at'] - 1} of {self.path.name}"
 
 
-def inferred(changes: list[Change], names: tuple[str, ...]) -> pa.Schema:
+def plan_of(
+    changes: list[Change], position: dict[str, Any], keys: Sequence[str], id: Sequence[str], names: Sequence[str], given: str
+) -> Plan:
+    """What is recorded of a feed, by its first changes."""
+    if not changes:
+        raise PenstockError(f"a change feed must have a change before a history can begin, got none in {given!r}")
+    kind = pa.timestamp("us", "UTC") if position["timestamps"] else pa.int64()
+    return Plan(tuple(keys), tuple(id), inferred(changes, names), kind)
+
+
+def inferred(changes: list[Change], names: Sequence[str]) -> pa.Schema:
     """The types of columns, from the first changes of a feed.
 
     >>> inferred([Change("insert", 0, {"a": 1, "b": "x"}, None, "line 1")], ("b", "a")).types

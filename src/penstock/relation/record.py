@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.core.duration import timestamp
 from penstock.core.errors import PenstockError
 from penstock.core.tables import read_table
-from penstock.relation.addresses import database_at
+from penstock.relation.addresses import FEED, database_at
 from penstock.relation.changes import from_feed, from_snapshot
 from penstock.relation.database import UnreachableError
-from penstock.relation.feed import PREFIX, Feed, inferred
+from penstock.relation.feed import Feed, plan_of
 from penstock.relation.history import OWN, Plan, Version
 from penstock.relation.history_writer import Writer
 
@@ -52,20 +52,17 @@ def record(
     taken = [name for name in names if name in OWN]
     if taken:
         raise PenstockError(f"a column that is recorded must have another name than {', '.join(OWN)}, got {taken[0]!r}")
-    is_feed = isinstance(source, str) and source.startswith(PREFIX)
+    is_feed = isinstance(source, str) and source.startswith(FEED)
     with Writer(folder) as writer:
         last = writer.last()
         plan = None if last is None else _checked(writer.history.plan, tuple(keys), tuple(id), names)
         if is_feed:
-            feed = Feed(Path(source.removeprefix(PREFIX)))
+            feed = Feed(Path(source.removeprefix(FEED)))
             while True:
                 changes, position = feed.read(None if last is None else last.position)
                 if not changes and last is not None:
                     return last
-                if not changes:
-                    raise PenstockError(f"a change feed must have a change before a history can begin, got none in {source!r}")
-                kind = _TIMESTAMPS if position["timestamps"] else pa.int64()
-                plan = plan or Plan(tuple(keys), tuple(id), inferred(changes, names), kind)
+                plan = plan or plan_of(changes, position, keys, id, names, source)
                 last = writer.add(plan, *from_feed(plan, last, _known(writer, plan, last), changes, lateness, position))
         at, kind = _moment(time)
         seen = patiently(lambda: _now(source, names), patience)

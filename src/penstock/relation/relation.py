@@ -12,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import PenstockError
-from penstock.core.facts import Through
+from penstock.core.facts import Through, link_parts
 from penstock.core.tables import SUFFIXES, read_table
 from penstock.core.window import in_microseconds, whole
+from penstock.relation.addresses import FORMS, name_in
+from penstock.relation.sources import read_address, schema_at
 
-Loader = Callable[[Any], pa.Table | None]
-"""Reads a source as a table; None where the source is not of its kind."""
+Loader = Callable[["Relation"], pa.Table | None]
+"""Reads the source of a relation as a table; None where the source is not of its kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +42,34 @@ class Relation:
     def load(self) -> pa.Table:
         """The facts as a table; the first of `LOADERS` that knows the source reads it."""
         for load in LOADERS:
-            table = load(self.source)
+            table = load(self)
             if table is not None:
                 twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
                 if twice:
                     raise PenstockError(f"relation {self.called} must have columns of different names, got {twice[0]} more than once")
                 return table
-        told = f"a table, columns by name, or a file that ends in {', '.join(SUFFIXES)}"
+        told = f"a table, columns by name, or a file that ends in {', '.join(SUFFIXES)}, or an address ({FORMS})"
         raise PenstockError(f"source of relation {self.called} must be {told}, got {type(self.source).__name__}")
+
+    def schema(self) -> pa.Schema:
+        """The columns that there are; of an address they are read without the rows."""
+        found = schema_at(self.source)
+        return self.load().schema if found is None else found
 
     @property
     def called(self) -> str:
-        """Its name: as given, else that of its file, else "facts"."""
-        return self.name or (Path(self.source).stem if isinstance(self.source, str | os.PathLike) else "") or "facts"
+        """Its name: as given, else that of its file, table or folder, else "facts"."""
+        return self.name or name_in(self.source) or "facts"
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that link."""
+        return tuple(link_parts(self.called, text)[2] for text in self.links)
+
+    def needed(self, schema: pa.Schema) -> list[str]:
+        """The columns that matter: those that link, mean something or are asked for."""
+        told = [self.column(meaning, schema.empty_table()) for meaning in ("begin", "end", "weight")]
+        return list(dict.fromkeys([*self.attributes, *self.id, *self.columns, *(name for name in told if name is not None)]))
 
     def through(self, streams: Sequence[str], table: pa.Table) -> Through:
         """What it links, of these streams."""
@@ -63,9 +80,7 @@ class Relation:
         given: str | None = getattr(self, meaning)
         if given is not None or meaning not in table.column_names:
             return given
-        attributes = [text.replace("`", "").split("=") for text in self.links]
-        taken = {part.strip() for parts in attributes for part in parts} | {*self.columns, *self.id}
-        return None if meaning in taken else meaning
+        return None if meaning in {*self.attributes, *self.columns, *self.id} else meaning
 
 
 def relation(
@@ -79,7 +94,10 @@ def relation(
     lateness: Any = "0 seconds",
     name: str | None = None,
 ) -> Relation:
-    """A relation to join streams through: a table, columns by name, or a file (Parquet, CSV, JSON Lines).
+    """A relation to join streams through: a table, columns by name, a file (Parquet, CSV, JSON Lines), or an address.
+
+    An address is that of a table or query in a database, "duckdb:zones.duckdb#pairs" or "postgresql://me@host/city#pairs", of a history
+    that Penstock keeps, "history:folder", or of a feed of changes, "feed:changes.jsonl" (docs/relations.md).
 
     A fact has one value for each of its `links`, "stream.column = attribute", and is active from its `begin` until before its `end`;
     null, or no such column, means always before and not deleted yet. Streams join where a fact has the values of both and was active at
@@ -117,24 +135,24 @@ def read_through(through: Any) -> tuple[Relation, ...]:
     return given
 
 
-def _from_table(source: Any) -> pa.Table | None:
-    return source if isinstance(source, pa.Table) else None
+def _from_table(relation: Relation) -> pa.Table | None:
+    return relation.source if isinstance(relation.source, pa.Table) else None
 
 
-def _from_columns(source: Any) -> pa.Table | None:
-    if not isinstance(source, Mapping):
+def _from_columns(relation: Relation) -> pa.Table | None:
+    if not isinstance(relation.source, Mapping):
         return None
     try:
-        return pa.table(dict(source))
+        return pa.table(dict(relation.source))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise PenstockError(f"the columns of a relation must be of one length and of one type each: {error}") from None
 
 
-def _from_file(source: Any) -> pa.Table | None:
-    return read_table(Path(source)) if isinstance(source, str | os.PathLike) else None
+def _from_file(relation: Relation) -> pa.Table | None:
+    return read_table(Path(relation.source)) if isinstance(relation.source, str | os.PathLike) else None
 
 
-LOADERS: tuple[Loader, ...] = (_from_table, _from_columns, _from_file)
+LOADERS: tuple[Loader, ...] = (_from_table, _from_columns, read_address, _from_file)
 """How sources are read. The last takes every text, so what begins otherwise goes before it."""
 
 
