@@ -122,7 +122,7 @@ REFUSED = {
     "relation check pairs.csv --link a": "links of relation pairs must be texts",
     "relation check pairs.csv --link 'r.x = c'": "must have the column 'c', it has: a, b, begin",
     "relation check pairs.xls --link 'r.x = a'": "must end in .parquet",
-    "relation check postgresql://me:secret@h/d#t --link 'r.x = a'": "must have no password in it, got one in 'postgresql://...#t'",
+    "relation check postgresql://me:secret@h/d#t --link 'r.x = a'": "must have no password in it, got one in 'postgresql://...'",
     "relation check duckdb:zones.duckdb#pairs --link 'r.x = a' --at soon": "--at must be a whole number or a time",
     "relation prepare pairs.csv --link 'r.x = a'": "takes --out FILE, or --create-indexes for a database, got neither",
     "relation prepare pairs.csv --link 'r.x = a' --create-indexes": "--create-indexes is for a table in a database",

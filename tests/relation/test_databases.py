@@ -112,6 +112,37 @@ def test_a_history_of_snapshots_is_the_same_wherever_the_table_lives(place, tmp_
     assert there.facts()["begin"].to_pylist() == [None, None, None, 2] and there.facts()["end"].to_pylist() == [3, 3, 1, 3]
 
 
+def test_a_relation_that_changes_gives_the_same_run_wherever_it_lives(place, tmp_path):
+    """Pairs come and go while the streams are played; a table in memory has the intervals from the beginning."""
+    run, address = place
+    pairs = [{(1, 7), (2, 8)}, {(1, 7), (1, 8), (2, 9)}, {(2, 8), (1, 8)}, {(1, 7), (1, 8)}]
+    run("CREATE TABLE zones (a BIGINT, b BIGINT)")
+    for time, now in enumerate(pairs):
+        run("DELETE FROM zones", *(f"INSERT INTO zones VALUES {pair}" for pair in sorted(now, reverse=True)))
+        record(address("zones"), tmp_path / "h", keys=["a", "b"], time=10 * time)
+    facts = {"a": [1, 2, 1, 2, 2, 1], "b": [7, 8, 8, 9, 8, 7], "begin": [None, None, 10, 10, 20, 30], "end": [20, 10, None, 20, 30, None]}
+    trace = ps.Trace(
+        {"stream": ["R", "S"] * 40, "time": list(range(80)), "key": [(1, 7, 2, 8, 1, 9, 2)[n % 7] for n in range(80)]}, streams=("R", "S")
+    )
+
+    def played(source: Any) -> Any:
+        through = ps.relation(source, links=["R.key = a", "b = S.key"], name="zones")
+        return ps.simulate(trace, window=12, memory=5, policy="prob", through=through, keep=ps.Keep(outputs=True))
+
+    there, memory = played(f"history:{tmp_path / 'h'}"), played(facts)
+    assert there.outputs.tolist() == memory.outputs.tolist() and there.n_filtered == memory.n_filtered and memory.n_output > 20
+    run('CREATE TABLE scd (a BIGINT, b BIGINT, "begin" BIGINT, "end" BIGINT)')
+    shown = ["NULL" if value is None else str(value) for row in zip(*facts.values(), strict=True) for value in row]
+    run(*(f"INSERT INTO scd VALUES ({', '.join(shown[at : at + 4])})" for at in range(0, len(shown), 4)))
+    assert played(address("scd")).n_output == memory.n_output
+    found = [
+        ps.lookup(trace, ps.relation(source, links=["R.key = a", "b = S.key"])) for source in (address("scd"), in_order(pa.table(facts)))
+    ]
+    assert [column.to_pylist() for column in found[0].columns] == [column.to_pylist() for column in found[1].columns]
+    nothing = pa.table({"time": [1], "key": pa.array([None], pa.int64())})
+    assert len(ps.lookup(nothing, ps.relation(address("scd"), links=["R.key = a"]))) == 0
+
+
 def test_a_server_that_is_down_is_named_at_once_and_asked_again_in_the_middle(postgres, tmp_path):
     postgres.run("CREATE TABLE IF NOT EXISTS down (a BIGINT, b BIGINT)", "INSERT INTO down VALUES (1, 2)")
     source = postgres.address("down")
@@ -159,11 +190,26 @@ def test_an_address_that_is_wrong_is_refused_in_one_sentence(address, tmp_path, 
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("uri", ["postgresql://me:s3cret@h/db#t", "postgres://h/db?password=s3cret&user=me#t", "postgresql://:s3cret@h/#t"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://me:s3cret@h/db#t",
+        "postgres://h/db?password=s3cret&user=me#t",
+        "postgresql://:s3cret@h/#t",
+        "postgresql://me:a/s3cret#x@h/db#t",
+    ],
+)
 def test_a_password_in_an_address_is_refused_and_never_shown(uri):
     with pytest.raises(ps.PenstockError, match="must have no password in it") as refused:
         database_at(uri)
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "uri", ["postgresql://h:5432/db#t", "postgresql://me@h:5432/db#SELECT a FROM t WHERE b = ':@'", "postgresql:///db#t"]
+)
+def test_a_port_is_no_password(uri):
+    assert database_at(uri).given == uri
 
 
 @pytest.mark.parametrize(("module", "address"), [("duckdb", "duckdb:here.duckdb#t"), ("adbc_driver_manager", "postgresql://h/db#t")])

@@ -178,6 +178,8 @@ def test_other_keys_times_and_snapshots_are_refused(tmp_path):
         record(rows, tmp_path / "other", keys=["b"], time=6)
     with pytest.raises(ps.PenstockError, match="no null keys, got 1 in column 'a'"):
         record({"a": [1, None]}, tmp_path / "other", keys=["a"], time=6)
+    with pytest.raises(ps.PenstockError, match=r"key 'a' of the history .* is of type int64, got values of type string"):
+        History(tmp_path / "h").facts(None, "a", pa.array(["x"]))
     with pytest.raises(ps.PenstockError, match="must have version 7, it has versions 1 to 1"):
         History(tmp_path / "h").facts(7)
 

@@ -18,9 +18,11 @@ from penstock.core.errors import choose
 from penstock.core.facts import Facts
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD
+from penstock.relation.alike import greatest_so_far
 
 _AT_ONCE = 1 << 22  # facts that a scan looks at in one step
 _SCANNED = 100_000  # facts to look at, up to which nothing is gained by putting them in order
+_EACH = 32  # facts of a value that are looked at as fast as the active ones are searched for
 Found = tuple[Ints, Ints]
 """Places of look-ups, and the facts of each: in the order of the look-ups, then of the facts."""
 
@@ -136,8 +138,8 @@ ACCESSES: Mapping[str, Callable[[Facts, int], Access]] = {"scan": Scan, "hash": 
 def open_access(name: str, facts: Facts, lookups: Mapping[int, int]) -> Access:
     """The access of that name for so many look-ups by slot; `auto` chooses.
 
-    It scans while that looks at 100,000 facts at most. Beyond, it hashes if one attribute alone is asked for and no fact begins or ends,
-    and has an index otherwise.
+    It scans while that looks at 100,000 facts at most. Beyond, it hashes if one attribute alone is asked for, and no fact begins or ends or
+    its values have few of them (up to 32, as a fact sees it on average); otherwise it has an index.
 
     >>> facts = Facts.of([[number, 0] for number in range(1000)])
     >>> [open_access("auto", facts, asked).name for asked in ({0: 100}, {0: 101}, {0: 101, 1: 1})]
@@ -147,20 +149,22 @@ def open_access(name: str, facts: Facts, lookups: Mapping[int, int]) -> Access:
     slot = max(lookups, key=lambda slot: lookups[slot], default=0)
     if kind == "auto":
         changes = bool(len(facts)) and (facts.begin.max() > DEAD or facts.end.min() < -DEAD)
-        kind = "index" if changes or len(lookups) > 1 else "hash"
+        kind = "index" if len(lookups) > 1 or (changes and _each(facts, slot) > _EACH) else "hash"
         kind = "scan" if sum(lookups.values()) * len(facts) <= _SCANNED else kind
     return ACCESSES[kind](facts, slot)
+
+
+def _each(facts: Facts, slot: int) -> float:
+    """How many facts have the value of a fact, on average."""
+    counts = np.unique(facts.keys[:, slot], return_counts=True)[1]
+    return float((counts.astype(np.float64) ** 2).sum() / counts.sum())
 
 
 def _in_order(facts: Facts, slot: int) -> tuple[Ints, Ints, Ints, Ints]:
     """The facts by value and begin: which they are, their values and begins, and the greatest end so far of the value."""
     order = np.lexsort((facts.begin, facts.keys[:, slot]))
     keys, end = facts.keys[order, slot], facts.end[order]
-    ranks = np.unique(end, return_inverse=True)
-    number = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)  # of the value: the running maximum starts anew with each
-    size = len(ranks[0]) + 1
-    latest = ranks[0][np.maximum.accumulate(number * size + ranks[1]) % size] if len(end) else end
-    return order, keys, facts.begin[order], latest
+    return order, keys, facts.begin[order], greatest_so_far(keys, end)
 
 
 def _spread(low: Ints, high: Ints, order: Ints) -> Found:

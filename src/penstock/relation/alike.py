@@ -1,4 +1,4 @@
-"""Rows that are equal, whatever their columns are."""
+"""Rows that are equal, whatever their columns are, and what is greatest among them so far."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ def alike(columns: Sequence[Any]) -> Ints:
         part = plain.dictionary_encode(null_encoding="encode")
         codes = np.unique(codes * (len(part.dictionary) + 1) + np.asarray(part.indices), return_inverse=True)[1].astype(np.int64)
     return codes
+
+
+def greatest_so_far(groups: Ints, values: Ints) -> Ints:
+    """For each row the greatest value up to it among the rows of its group, which are in a row.
+
+    >>> greatest_so_far(np.array([4, 4, 4, 7]), np.array([5, 9, 6, 1])).tolist()
+    [5, 9, 9, 1]
+    """
+    ordered, ranks = np.unique(values, return_inverse=True)
+    size = len(ordered) + 1
+    number = np.cumsum(np.diff(groups, prepend=groups[:1]) != 0)  # a maximum starts anew where this is larger
+    return ordered[np.maximum.accumulate(number * size + ranks) % size] if len(values) else values

@@ -9,7 +9,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.facts import Through
 from penstock.core.trace import Floats, Ints, Trace, positive_numbers, read_times
 from penstock.core.window import NEVER
-from penstock.relation.alike import alike
+from penstock.relation.alike import alike, greatest_so_far
 from penstock.relation.relation import Relation
 
 
@@ -53,19 +53,27 @@ def weights(relation: Relation, through: Through, table: pa.Table) -> Floats | N
 def check_overlaps(relation: Relation, through: Through, table: pa.Table, begin: Ints, end: Ints) -> None:
     """Refuse a fact that is there twice at one time. A fact without a moment between begin and end is never there."""
     names = list(dict.fromkeys(relation.id or (*(link.attribute for link in through.links), *relation.columns)))
-    row = np.flatnonzero(begin < end)
-    same = alike([table[name] for name in names])[row]
-    order = np.lexsort((row, begin[row], same))
-    row, same = row[order], same[order]
-    bad = np.flatnonzero((same[1:] == same[:-1]) & (begin[row[1:]] < end[row[:-1]]))
+    bad = overlapping(alike([table[name] for name in names]), begin, end)
     if len(bad):
-        first, second = sorted(row[bad[0] : bad[0] + 2].tolist())
+        first, second = sorted(bad[0].tolist())
         fact = ", ".join(f"{name} = {table[name][first].as_py()!r}" for name in names)
         hint = "" if relation.id else "; facts that are different need id= or columns= to tell them apart"
         raise PenstockError(
             f"relation {through.name} must have each fact once at a time, got the fact {fact} in rows {first} and {second}, "
             f"whose times overlap{hint}"
         )
+
+
+def overlapping(same: Ints, begin: Ints, end: Ints) -> Ints:
+    """Rows that begin while an equal one is there, each with the equal one that begins before it.
+
+    >>> overlapping(np.array([0, 0, 1, 0]), np.array([0, 2, 3, 4]), np.array([9, 3, 9, 9])).tolist()
+    [[0, 1], [1, 3]]
+    """
+    row = np.flatnonzero(begin < end)
+    row = row[np.lexsort((row, begin[row], same[row]))]
+    is_bad = (same[row[1:]] == same[row[:-1]]) & (begin[row[1:]] < greatest_so_far(same[row], end[row])[:-1])
+    return np.stack([row[:-1][is_bad], row[1:][is_bad]], axis=1)
 
 
 def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: Through, trace: Trace) -> Ints:

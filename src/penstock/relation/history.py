@@ -142,12 +142,21 @@ class History:
         of = self.version(version)
         at = 0 if key is None else self.plan.keys.index(choose("key", key, self.plan.keys))
         name = self.plan.keys[at]
-        wanted = None if values is None else pc.unique(values.cast(self.plan.columns.field(name).type)).drop_null()
+        wanted = None if values is None else self._typed(name, values)
         try:
             parts = [part for copies in of.files for part in self._parts(copies[at], name, wanted, keep)]
         except pa.ArrowException as error:
             raise PenstockError(f"{DAMAGED}: a file of version {of.number} is damaged: {error}") from None
         return newest(pa.concat_tables(parts) if parts else self.plan.schema.empty_table())
+
+    def _typed(self, key: str, values: pa.Array) -> pa.Array:
+        """Different values in the type of a key."""
+        kind = self.plan.columns.field(key).type
+        try:
+            return pc.unique(values.cast(kind)).drop_null()
+        except pa.ArrowException:
+            told = f"key {key!r} of the history {self.store.given!r} is of type {kind}"
+            raise PenstockError(f"{told}, got values of type {values.type}") from None
 
     def _parts(self, file: str, key: str, values: pa.Array | None, keep: Callable[[pa.ChunkedArray], Any] | None) -> Iterator[pa.Table]:
         """The lines of a file that are wanted, batch by batch."""

@@ -18,7 +18,7 @@ from penstock.relation.database import Database, Session, UnreachableError, quot
 PREFIXES = ("postgresql://", "postgres://")
 _PATIENCE = 10  # seconds to wait for a connection
 _AWAY = ("08", "53", "57P")  # classes of SQLSTATE: connection, resources, shut down
-_PASSWORD = re.compile(r"://[^/@?]*:[^/?]*@|[?&]password=", re.IGNORECASE)
+_PASSWORD = re.compile(r"://[^/@]*:(?!\d+(?:[/?#]|$))[^@]*@|^[^#]*[?&]\w*password=", re.IGNORECASE)
 
 
 class Postgres(Database):
@@ -27,15 +27,15 @@ class Postgres(Database):
     >>> Postgres("postgresql://me:secret@db.example/city#pairs")
     Traceback (most recent call last):
     ...
-    penstock.core.errors.PenstockError: the address of a relation must have no password in it, got one in 'postgresql://...#pairs': put it
-    into ~/.pgpass, or into PGPASSWORD in the environment
+    penstock.core.errors.PenstockError: the address of a relation must have no password in it, got one in 'postgresql://...': put it into
+    ~/.pgpass, or into PGPASSWORD in the environment
     """
 
     def __init__(self, address: str) -> None:
         uri, _, what = address.partition("#")
-        if _PASSWORD.search(uri):
+        if _PASSWORD.search(address):
             raise PenstockError(
-                f"the address of a relation must have no password in it, got one in 'postgresql://...#{what}': "
+                "the address of a relation must have no password in it, got one in 'postgresql://...': "
                 "put it into ~/.pgpass, or into PGPASSWORD in the environment"
             )
         if not what:

@@ -15,6 +15,7 @@ from penstock.core.trace import Bools, Ints
 from penstock.core.window import NEVER
 from penstock.relation.addresses import database_at
 from penstock.relation.alike import alike
+from penstock.relation.checks import overlapping
 from penstock.relation.relation import Relation
 
 
@@ -59,7 +60,7 @@ def check(relation: Relation, at: int | None = None) -> Report:
         null_keys=int(facts.null.sum()),
         backwards=int((facts.begin > facts.end).sum()),
         duplicates=int(facts.repeated.sum()),
-        overlapping=int(facts.overlapping().sum()),
+        overlapping=len(facts.overlapping()),
         unneeded=[name for name in relation.schema().names if name not in facts.table.column_names],
         missing_indexes=missing,
     )
@@ -135,17 +136,12 @@ class _Facts:
         repeated[first] = False
         return cls(relation, table, begin, end, bool(starts or stops), null, repeated)
 
-    def overlapping(self) -> Bools:
+    def overlapping(self) -> Ints:
         """Facts that begin while the same fact is there; repeated ones and those with a null key are not counted again."""
-        out = np.zeros(len(self.table), dtype=bool)
-        rows = np.flatnonzero(~self.repeated & ~self.null & (self.begin < self.end))
-        names = self.relation.id or (*self.relation.attributes, *self.relation.columns)
-        same = alike([self.table[name] for name in dict.fromkeys(names)])[rows]
-        order = np.lexsort((self.begin[rows], same))
-        rows, same = rows[order], same[order]
-        bad = (same[1:] == same[:-1]) & (self.begin[rows[1:]] < self.end[rows[:-1]])
-        out[rows[1:][bad]] = True
-        return out
+        names = dict.fromkeys(self.relation.id or (*self.relation.attributes, *self.relation.columns))
+        there = ~self.repeated & ~self.null
+        same = alike([self.table[name] for name in names])
+        return overlapping(same[there], self.begin[there], self.end[there])
 
 
 def _times(relation: Relation, table: pa.Table, meaning: str, none: int) -> tuple[Ints, bool | None]:
