@@ -46,6 +46,11 @@ class FactIndex:
         ]
         self._sorted = [[_Lane(one, link) for link in range(one.keys.shape[1])] for one in self.facts]
 
+    @property
+    def filters_memory(self) -> bool:
+        """Whether tuples leave with their last fact (Towne, rule 8). With several relations one may wait for what another of them links."""
+        return self.problem.switch("pre-filter") == "both" and len(self.facts) == 1
+
     def weight(self, which: int) -> Floats:
         """What the facts of a relation weigh."""
         own = self.facts[which].weight
@@ -140,7 +145,7 @@ def sift(index: FactIndex, batch: Batch) -> Sifted:
     seen = np.maximum.accumulate(np.where(came, batch.time[:, None], -NEVER), axis=0)
     end = seen[-1] if len(batch) else np.full(problem.n_streams, -NEVER)
     parts: dict[str, Any] = {name: None if column is None else column[row] for name, column in vars(batch).items()}
-    chance = last[row] if switch == "both" else np.full(len(row), NEVER)
+    chance = last[row] if index.filters_memory else np.full(len(row), NEVER)
     return Sifted(Batch(**parts), row, np.flatnonzero(~stays), seen[row], end, chance, top[row])
 
 

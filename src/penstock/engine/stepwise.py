@@ -124,7 +124,7 @@ class StepwiseEngine:
     def know(self, facts: Sequence[Facts]) -> None:
         """The facts from now on."""
         self.facts = FactIndex(self.problem, facts)
-        if self.memory is not None and self.problem.switch("pre-filter") == "both":
+        if self.memory is not None and self.facts.filters_memory:
             self.memory["last_chance"], _ = self.facts.chances(*(self.memory[name] for name in ("stream", "time", "values")))
 
     def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
