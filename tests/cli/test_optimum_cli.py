@@ -98,6 +98,44 @@ def test_display_shows_the_memory_after_each_instant(capsys, trace_file):
     assert "Memory after each instant" in capsys.readouterr().out
 
 
+def test_the_optimum_through_a_relation(capsys, tmp_path):
+    made, facts, plan = (tmp_path / name for name in ("trace.csv", "facts.parquet", "plan.csv"))
+    assert run(["generate", str(made), "--n", "60", "--keys", "5", "--relation", str(facts), "--facts", "9", "--facts-active", "0.6"]) == 0
+    capsys.readouterr()
+    links = ("--link", "R.key = a", "--link", "b = S.key")
+    through = ps.relation(facts, links=links[1::2])
+    found = ps.optimum(ps.read_trace(made), window=6, memory=3, through=through)
+    got = asked(capsys, "optimum", made, *JOIN, "--relation", facts, *links, "--verify", "--display", "--schedule", plan)
+    assert (got["value"], got["n_output"], got["verified"]) == (found.value, found.n_output, True)
+    assert sum(state["value"] for state in got["states"]) == found.value
+    with plan.open() as file:
+        assert [int(row["leaves"] or 2**63 - 1) for row in csv.DictReader(file)] == found.schedule.tolist()
+    named = ("--link", "pairs: R.key = a", "--link", "pairs: b = S.key")
+    told = ("--relation", f"pairs={facts}", *named, "--relation-end", "pairs=end", "--relation-begin", "begin")
+    curve = asked(capsys, "optimum", made, *JOIN, *told, "--curve", "--exact")
+    assert curve["curve"][2]["value"] == found.value
+    assert curve["exact_value"] == ps.exact(ps.read_trace(made), window=6, through=through).value
+    run(["optimum", str(made), *JOIN, "--relation", str(facts), *links])
+    assert "of exact" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--link", "R.key = a"], "--link is about a relation and needs --relation FILE, got 'R.key = a' without"),
+        (["--relation", "f.csv"], "--link must say how relation f.csv links the streams"),
+        (["--relation", "f.csv", "--relation", "g=g.csv"], "--relation must be NAME=FILE where there are several, got 'f.csv'"),
+        (["--relation", "f=f.csv", "--relation", "f=g.csv"], "--relation must name each relation once, got f=f.csv, f=g.csv"),
+        (["--relation", "f=f.csv", "--relation", "g=g.csv", "--link", "R.x = a"], "--link must name its relation where there are several"),
+        (["--relation", "f=f.csv", "--link", "g: R.x = a"], "relation of --link must be one of f, got 'g'"),
+        (["--relation", "f.csv", "--link", "g: R.x = a"], "--link names relation g, which --relation g=FILE would be"),
+        (["--relation", "f.csv", "--link", "R.x = a", "--relation-end", "x", "--relation-end", "y"], "--relation-end must name one column"),
+    ],
+)
+def test_bad_options_of_relations_are_refused_in_one_line(capsys, trace_file, options, message):
+    assert message in refused(capsys, "optimum", trace_file, *JOIN, *options)
+
+
 def test_the_curve_is_the_optimum_at_each_size(capsys, trace_file, tmp_path):
     got = asked(capsys, "optimum", trace_file, "--window", "6", "--memory", "3", "--curve", "--sizes", "1,3", "--plot", tmp_path / "c.svg")
     trace = ps.read_trace(trace_file)

@@ -18,8 +18,8 @@ from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.engine import binding
+from penstock.optimum.gains import Gains, share_values
 from penstock.optimum.instants import number_instants
-from penstock.optimum.shares import share_values
 from policy_kinds import ON_EQUALITY
 from strategies import DETERMINISTIC_ON_STATS, EVERYTHING, examples, opened, play_in_parts
 
@@ -169,7 +169,7 @@ def test_the_shares_of_the_bound_add_up_to_the_exact_value(case):
     options = {name: case.options()[name] for name in ("window", "predicate", "cross", "objective")}
     problem = Problem.of(case.streams, memory=1, has_importance=case.importance, **options)
     batch = Batch.of(case.trace, problem)
-    _, _, shares, together = share_values(batch, number_instants(case.trace, problem, batch), problem)
+    _, _, shares, together = share_values(Gains.of(case.trace, problem), number_instants(case.trace, problem, batch))
     assert shares.sum() + together == pytest.approx(ps.exact(case.trace, **options).value)
 
 

@@ -231,7 +231,7 @@ def test_equal_to_another_solver(seed: int, skew: float) -> None:
             problem = Problem.of(trace.streams, window=30, memory=memory, allocation=allocation, objective=objective, has_importance=True)
             batch = Batch.of(trace, problem)
             instants = number_instants(trace, problem, batch)
-            pools, _, _ = chain_stays(batch, instants, problem)
+            pools, _, _ = chain_stays(trace, batch, instants, problem)
             if objective == "count":
                 pools += [by_class(batch.stream, instants, problem, pool, 16) for pool in range(len(instants.memory))]
             assert [total_worth(stays, solve_stays(stays)) for stays in pools] == [by_other_solver(stays) for stays in pools]

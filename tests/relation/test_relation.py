@@ -123,7 +123,6 @@ def test_relations_that_are_no_tree_and_what_is_not_there_yet_are_refused() -> N
         "predicate must be left out": {"predicate": "R.u = S.v"},
         "shards must be left out": {"shards": 2},
         "matches must be left out": {"matches": 1},
-        "got 'opt'": {"policy": "opt"},
         "policy 'learned' counts equal keys, got a join through relations": {"policy": "learned"},
         "policy 'ep' looks at equal keys, predicate must be '=', got a join through relations": {"policy": "ep"},
         "must be a length of time": {"window": "rows:5"},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from penstock.cli import options as opt
+from penstock.cli import relation_options as rel
 from penstock.cli.output import (
     NOTHING,
     PICTURES,
@@ -51,6 +52,12 @@ def optimum(
     model: opt.Model = "buffered",
     predicate: opt.Predicate = "=",
     cross: opt.Cross = False,
+    relation: rel.RelationFiles = None,
+    link: rel.Links = None,
+    relation_begin: rel.RelationBegin = None,
+    relation_end: rel.RelationEnd = None,
+    relation_weight: rel.RelationWeight = None,
+    relation_id: rel.RelationId = None,
     switch: opt.Switches = None,
     key: opt.Key = None,
     streams: opt.Streams = None,
@@ -79,22 +86,27 @@ def optimum(
     for option, text in {"--window": window, "--memory": memory}.items():
         check_size(text, option)
     wanted = None if sizes is None else [integer(size, "--sizes", least=1) for size in words(sizes, "--sizes")]
+    relations = rel.read_relations(relation, link, relation_begin, relation_end, relation_weight, relation_id)
 
     from penstock.core.problem import Problem
     from penstock.core.ticks import in_ticks
     from penstock.core.trace import read_trace
-    from penstock.optimum.optimum import check
+    from penstock.optimum.optimum import check, to_play, told
+    from penstock.relation.numbered import Numbered
 
     named = None if streams is None else words(streams, "--streams")
-    rows = read_trace(trace, key=key_columns(key, predicate), streams=named, time_unit=time_unit)
-    begin = None if start is None else moment(start, "--start", rows)
+    archived = read_trace(trace, key=key_columns(key, predicate, relations), streams=named, time_unit=time_unit)
+    begin = None if start is None else moment(start, "--start", archived)
+    numbered = None if relations is None else Numbered.of(archived, relations)
     problem = Problem.of(
-        rows.streams, **in_ticks(rows, window=window, memory=memory, start=begin), allocation=allocation, objective=objective, model=model,
-        predicate=predicate, cross=cross, switches=settings(switch or ()),
-        has_importance=rows.importance is not None, has_lifetime=rows.lifetime is not None,
+        archived.streams, **in_ticks(archived, window=window, memory=memory, start=begin), allocation=allocation, objective=objective,
+        model=model, predicate=predicate, cross=cross, through=() if numbered is None else numbered.through,
+        switches=settings(switch or ()),
+        has_importance=archived.importance is not None, has_lifetime=archived.lifetime is not None,
     )  # fmt: skip
     goal = "min" if least else "max"
-    check(rows, problem, method, goal)
+    check(archived, problem, method, goal)
+    rows = to_play(archived, problem, numbered)
     whole = _whole(rows, problem) if (not as_json if exact is None else exact) else None
     if curve:
         _curve(rows, problem, wanted, plot, whole, as_json=as_json, method=method, limit=limit)
@@ -107,7 +119,7 @@ def optimum(
     report = _verify(rows, problem, found) if verify else None
     with Files() as files:
         if schedule:
-            _write_schedule(rows, found, files.new(schedule))
+            _write_schedule(archived, told(rows, found), files.new(schedule))
     if as_json:
         print_json(found.summary() | _shares(found, whole) | (report or {}) | (_states_json(rows, problem, found) if display else {}))
     else:
@@ -120,14 +132,15 @@ def optimum(
 
 def _whole(trace: Trace, problem: Problem) -> JoinRun:
     """The exact result."""
-    from penstock.core.batch import Batch
     from penstock.engine.run import record
     from penstock.optimum.gains import ample
+    from penstock.optimum.linked import batch_of, facts_of
     from penstock.policies.fifo import Fifo
     from penstock.statistics.base import Source
 
     with Bar(len(trace), "the exact join") as bar:
-        return record(ample(trace, problem), Fifo(), Source(), Batch.of(trace, problem), None, stepwise=False, progress=bar.advance)
+        batch, facts = batch_of(trace, problem), facts_of(trace)
+        return record(ample(trace, problem), Fifo(), Source(), batch, None, stepwise=False, progress=bar.advance, facts=facts)
 
 
 def _curve(

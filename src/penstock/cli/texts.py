@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError
 
@@ -24,8 +24,8 @@ def words(text: str, option: str) -> list[str]:
     return parts
 
 
-def key_columns(text: str | None, predicate: str) -> list[str]:
-    """The columns of `--key`; where it is not given, `key`, or none for links, which name their own columns.
+def key_columns(text: str | None, predicate: str, relations: Any = None) -> list[str]:
+    """The columns of `--key`; where it is not given, `key`, or none for links and relations, which name their own columns.
 
     >>> key_columns(None, "="), key_columns(None, "R.a = S.a")
     (['key'], [])
@@ -33,7 +33,7 @@ def key_columns(text: str | None, predicate: str) -> list[str]:
     from penstock.core.graph import is_graph
 
     if text is None:
-        return [] if is_graph(predicate) else ["key"]
+        return [] if relations or is_graph(predicate) else ["key"]
     return words(text, "--key")
 
 

@@ -18,6 +18,7 @@ from penstock.core.compiled import kernel
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.optimum.instants import Instants, number_instants
+from penstock.optimum.linked import batch_of
 from penstock.optimum.scaling import FINE
 from penstock.optimum.solve import Solution, chain_stays, count_together
 from penstock.optimum.stays import Stays, by_class
@@ -51,7 +52,7 @@ def verify(trace: Trace, problem: Problem, solution: Solution) -> Certificate:
     >>> verify(trace, problem, replace(found, value=4.0)).faults
     ('the schedule is worth 3.0, not 4.0',)
     """
-    batch = Batch.of(trace, problem)
+    batch = batch_of(trace, problem)
     instants = number_instants(trace, problem, batch)
     together, unit = 0.0, 1.0
     if solution.method == "class":
@@ -59,7 +60,7 @@ def verify(trace: Trace, problem: Problem, solution: Solution) -> Certificate:
         exponent, unit = int(math.log2(FINE)), problem.objective.of([1.0, 1.0])
         always = count_together(batch.stream, instants, problem) * FINE
     else:
-        pools, together, scale = chain_stays(batch, instants, problem, every=True)
+        pools, together, scale = chain_stays(trace, batch, instants, problem, every=True)
         exponent, always = scale.exponent, 0
 
     def valued(units: int) -> float:

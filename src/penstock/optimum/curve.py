@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.batch import Batch
 from penstock.core.compiled import kernel
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
@@ -19,6 +18,7 @@ from penstock.core.trace import Floats, Ints, Trace
 from penstock.optimum.flow import seat_tuples, solve_stays
 from penstock.optimum.flow_state import Flow, new_flow
 from penstock.optimum.instants import number_instants
+from penstock.optimum.linked import batch_of
 from penstock.optimum.push import push_excess
 from penstock.optimum.search import search_lack
 from penstock.optimum.solve import chain_stays, count_together, fits_class, total_worth
@@ -40,7 +40,7 @@ def curve(trace: Trace, problem: Problem, memories: Sequence[int]) -> Floats:
         raise PenstockError(f"memories must be positive numbers of rows, got {min(memories)}")
     if len(problem.budget.caps) > 1 or (len(problem.budget.pool) > 1 and len(set(problem.budget.caps[0])) > 1):
         raise PenstockError("the curve is over one number, the memory: it can neither change over time nor differ between streams")
-    batch = Batch.of(trace, problem)
+    batch = batch_of(trace, problem)
     instants = number_instants(trace, problem, batch)
     n_pools = len(instants.memory)
     shares = np.asarray(memories, dtype=np.int64) // n_pools
@@ -51,7 +51,7 @@ def curve(trace: Trace, problem: Problem, memories: Sequence[int]) -> Floats:
         pools = [by_class(batch.stream, instants, problem, pool, 1) for pool in range(n_pools)] if each > 0 else []
         unit = each
     else:
-        pools, together, scale = chain_stays(batch, instants, problem)
+        pools, together, scale = chain_stays(trace, batch, instants, problem)
         total += together
         unit = scale.back(1)
     for stays in pools:

@@ -14,6 +14,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.engine.contract import Keep
 from penstock.optimum.gains import values
+from penstock.optimum.linked import original_rows
 from penstock.optimum.replay import replay
 from penstock.optimum.schedule import instants
 
@@ -43,8 +44,7 @@ def memory_states(trace: Trace, problem: Problem, schedule: Ints) -> list[Memory
     assert run.memory_log is not None and run.outputs is not None
     own, names = instants(trace.time), labels(trace)
     outputs = run.outputs[run.outputs[:, 0] >= problem.start]
-    members = outputs[:, 1:]
-    worth = values(trace, problem, members)
+    members, worth = outputs[:, 1 : 1 + problem.n_streams], values(trace, problem, outputs)
     at = own[members].max(axis=1, initial=0)
     at_once = own[members].min(axis=1, initial=len(trace)) == at
     states = []
@@ -64,4 +64,4 @@ def labels(trace: Trace) -> list[str]:
     """
     plain = [f"{trace.streams[stream]}({time})" for stream, time in zip(trace.stream.tolist(), trace.time.tolist(), strict=True)]
     several = {name for name, count in zip(*np.unique(plain, return_counts=True), strict=True) if count > 1}
-    return [f"{name}#{row}" if name in several else name for row, name in enumerate(plain)]
+    return [f"{name}#{row}" if name in several else name for row, name in zip(original_rows(trace).tolist(), plain, strict=True)]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.core.batch import Batch
 from penstock.core.budget import Pools
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.value import COUNT, USER
-from penstock.engine.contract import Keep
+from penstock.engine.contract import Engine, Keep
 from penstock.engine.opening import open_engine
+from penstock.optimum.instants import Instants
+from penstock.optimum.linked import batch_of, fact_weights, facts_of
 from penstock.optimum.schedule import instants
 from penstock.policies.fifo import Fifo
 from penstock.statistics.base import Source
@@ -40,26 +42,51 @@ class Gains:
         found = count_outputs(trace, problem)
         if found > most:
             raise PenstockError(f"the exact join has {found:,} outputs, more than the {most:,} that can be listed")
-        engine = open_engine(ample(trace, problem), Fifo(), Source(), Keep(outputs=True))
-        outputs = engine.play(Batch.of(trace, problem)).outputs
+        outputs = _ample(trace, problem, Keep(outputs=True)).play(batch_of(trace, problem)).outputs
         outputs = outputs[outputs[:, 0] >= problem.start]
         own = instants(trace.time)
-        members = outputs[:, 1:]
-        instant = own[members].max(axis=1, initial=0)
-        order = np.lexsort((*members.T[::-1], instant))
-        members, instant = members[order], instant[order]
-        return cls(instant, members, own[members] < instant[:, None], values(trace, problem, members))
+        instant = own[outputs[:, 1 : 1 + problem.n_streams]].max(axis=1, initial=0)
+        order = np.lexsort((*outputs.T[:0:-1], instant))
+        outputs, instant = outputs[order], instant[order]
+        members = outputs[:, 1 : 1 + problem.n_streams]
+        return cls(instant, members, own[members] < instant[:, None], values(trace, problem, outputs))
 
 
 def count_outputs(trace: Trace, problem: Problem) -> int:
     """The number of outputs of the exact join, before `start` too."""
-    engine = open_engine(replace(ample(trace, problem), start=-np.inf), Fifo(), Source())
-    engine.play(Batch.of(trace, problem))
+    engine = _ample(trace, replace(problem, start=-np.inf), Keep())
+    engine.play(batch_of(trace, problem))
     return engine.totals.n_output
 
 
-def values(trace: Trace, problem: Problem, members: Ints) -> Floats:
-    """What these outputs are worth."""
+def share_values(gains: Gains, instants: Instants) -> tuple[Ints, Ints, Floats, float]:
+    """What each output is worth, shared equally by its members that must be in memory for it.
+
+    An output of n streams needs several stored tuples at once, which is no flow. If each of them earns its share alone, whether or not the
+    others are there, no schedule can earn more: so the optimum of the shares is an upper bound. An output of negative value is not charged,
+    for the same reason. (Stored tuple, an arrival of the output's instant, share) in order, and what outputs of a single instant are worth.
+    """
+    n_waiting = gains.waits.sum(axis=1)
+    output, stream = np.nonzero(gains.waits)
+    row, instant = gains.members[output, stream], gains.instant[output]
+    share = np.maximum(gains.value[output], 0.0) / n_waiting[output]
+    code, at = np.unique(row * (instants.n + 1) + instant, return_inverse=True)
+    arrival = np.searchsorted(instants.of, code % (instants.n + 1)).astype(np.int64)
+    return (
+        code // (instants.n + 1),
+        arrival,
+        np.bincount(at, weights=share, minlength=len(code)).astype(np.float64),
+        math.fsum(gains.value[n_waiting == 0]),
+    )
+
+
+def values(trace: Trace, problem: Problem, outputs: Ints) -> Floats:
+    """What these outputs are worth (time, row per stream, fact per relation)."""
+    members, numbers = np.split(outputs[:, 1:], [problem.n_streams], axis=1)
+    return _values(trace, problem, members) * fact_weights(facts_of(trace), numbers)
+
+
+def _values(trace: Trace, problem: Problem, members: Ints) -> Floats:
     objective = problem.objective
     if objective.code == COUNT:
         return np.ones(len(members))
@@ -78,3 +105,11 @@ def ample(trace: Trace, problem: Problem) -> Problem:
     """The same join with memory for everything."""
     budget = Pools.parse(len(trace), problem.streams)
     return replace(problem, budget=budget, model="buffered", clock="global")
+
+
+def _ample(trace: Trace, problem: Problem, keep: Keep) -> Engine:
+    """An engine that has memory for everything."""
+    engine = open_engine(ample(trace, problem), Fifo(), Source(), keep)
+    if problem.through:
+        engine.know(facts_of(trace))
+    return engine

@@ -1,37 +1,47 @@
 """Matches: every pair of tuples of two streams that would be joined if the earlier one were still in memory.
 
-These are the pairs of the exact result (docs/readings.md, the exact result).
+These are the pairs of the exact result (docs/readings.md, the exact result). Where a relation links the streams, two tuples are a pair once
+for each fact that links them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.batch import Batch
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
+from penstock.engine.fact_index import FactIndex, expand
 from penstock.engine.view import match
 from penstock.optimum.instants import Instants
+from penstock.optimum.linked import fact_weights
 
 CELLS = 1 << 22  # of the match matrix of a block
 
 
-def find_matches(batch: Batch, instants: Instants, problem: Problem) -> tuple[Ints, Ints]:
-    """Pairs of rows (earlier, later) in this order; of one instant, the row of the first stream comes first."""
-    parts = list(_equal(batch, instants) if problem.predicate.is_equality else _blocks(batch, instants, problem))
-    earlier = np.concatenate([part[0] for part in parts])
-    later = np.concatenate([part[1] for part in parts])
-    counted = instants.time[instants.of[later]] >= problem.start
-    earlier, later = earlier[counted], later[counted]
-    order = np.lexsort((later, earlier))
-    return earlier[order], later[order]
+def find_matches(batch: Batch, instants: Instants, problem: Problem, facts: Sequence[Facts] = ()) -> tuple[Ints, Ints, Floats]:
+    """Pairs of rows (earlier, later) in this order, and what each is worth; of one instant, the row of the first stream comes first."""
+    parts: list[tuple[Any, ...]]
+    if facts:
+        parts = list(_through(batch, instants, problem, facts))
+    else:
+        parts = list(_equal(batch, instants) if problem.predicate.is_equality else _blocks(batch, instants, problem))
+    earlier, later = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
+    values = pair_values(batch, problem, earlier, later)
+    if facts:
+        values = values * np.concatenate([part[2] for part in parts])
+    counted = np.flatnonzero(instants.time[instants.of[later]] >= problem.start)
+    order = counted[np.lexsort((later[counted], earlier[counted]))]
+    return earlier[order], later[order], values[order]
 
 
 def pair_values(batch: Batch, problem: Problem, earlier: Ints, later: Ints) -> Floats:
-    """What the output of each pair is worth."""
+    """What the output of each pair is worth, but for the weight of its fact."""
     importance = np.ones(len(batch)) if batch.importance is None else batch.importance
     swapped = batch.stream[earlier] > batch.stream[later]
     low, high = np.where(swapped, later, earlier), np.where(swapped, earlier, later)
@@ -51,12 +61,40 @@ def partner_ranges(batch: Batch, instants: Instants, stream: int) -> tuple[Ints,
     return mine, begin, np.maximum(begin, end), others
 
 
+def fact_ranges(
+    batch: Batch, instants: Instants, problem: Problem, facts: Sequence[Facts], stream: int
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """For a join through a relation: rows of a stream, a fact that each has at its time (a line for each such pair), and the range of later
+    or equal partners that have the fact too, in the order given last."""
+    assert batch.values is not None
+    index = FactIndex(problem, facts)
+    link, other = (next(link for _, link in index.links[which]) for which in (stream, 1 - stream))
+    mine = np.flatnonzero((batch.stream == stream) & (instants.key >= 0))
+    at, fact = index.pairs(0, link, batch.values[mine, link], batch.time[mine])
+    mine = mine[at]
+    others = np.flatnonzero((batch.stream != stream) & (instants.key >= 0) & (batch.values[:, other] >= 0))
+    others = others[np.lexsort((others, batch.values[others, other]))]
+    code = batch.values[others, other] * (instants.n + 1) + instants.of[others]
+    ended = np.searchsorted(instants.time, facts[0].end, side="left") - 1
+    own = facts[0].keys[fact, other] * (instants.n + 1)
+    begin = np.searchsorted(code, own + instants.of[mine] + (1 if stream else 0), side="left")
+    reach = np.minimum(np.maximum(instants.last[mine], instants.of[mine]), ended[fact])
+    return mine, fact, begin, np.maximum(begin, np.searchsorted(code, own + reach, side="right")), others
+
+
+def _through(batch: Batch, instants: Instants, problem: Problem, facts: Sequence[Facts]) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """With the weight of the fact of each pair."""
+    for stream in range(2):
+        mine, fact, begin, end, others = fact_ranges(batch, instants, problem, facts, stream)
+        at, place = expand(begin, end)
+        yield mine[at], others[place], fact_weights(facts, fact[at][:, None])
+
+
 def _equal(batch: Batch, instants: Instants) -> Iterator[tuple[Ints, Ints]]:
     for stream in range(2):
         mine, begin, end, others = partner_ranges(batch, instants, stream)
-        sizes = end - begin
-        starts = np.cumsum(sizes) - sizes
-        yield np.repeat(mine, sizes), others[np.repeat(begin - starts, sizes) + np.arange(sizes.sum())]
+        at, place = expand(begin, end)
+        yield mine[at], others[place]
 
 
 def _blocks(batch: Batch, instants: Instants, problem: Problem) -> Iterator[tuple[Ints, Ints]]:

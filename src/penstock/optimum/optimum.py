@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -22,11 +22,13 @@ from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun, record
 from penstock.optimum import states
 from penstock.optimum.gains import Gains, count_outputs
+from penstock.optimum.linked import LinkedTrace, batch_of, facts_of
 from penstock.optimum.replay import replay, schedule_of
 from penstock.optimum.schedule import NEVER, Optimum, check_order
 from penstock.optimum.size import Size, size_chain, size_class
 from penstock.optimum.solve import Solution, fits_class, solve_chain, solve_class
 from penstock.policies.fifo import Fifo
+from penstock.relation.numbered import Numbered
 from penstock.statistics.base import Source
 
 LIMIT = "4 GiB"
@@ -81,6 +83,7 @@ def optimum(
     model: str = "buffered",
     predicate: Any = "=",
     cross: bool = False,
+    through: Any = None,
     start: Any = None,
     switches: Mapping[str, str] | None = None,
     limit: Any = LIMIT,
@@ -89,6 +92,7 @@ def optimum(
     """The best value that any policy could have reached on this trace, and the schedule that reaches it.
 
     `goal="min"` asks for the least value among schedules that keep memory full. `limit` is what a method may take of the machine's memory.
+    `through` joins the streams through a relation, or several (`ps.relation`), where each fact that links two tuples makes an output.
 
     >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
     >>> optimum(trace, window=3, memory=2, allocation="fixed").value
@@ -98,11 +102,14 @@ def optimum(
     """
     check_trace(trace)
     timed = in_ticks(trace, window=window, memory=memory, start=start)
+    numbered = None if through is None else Numbered.of(trace, through)
     problem = Problem.of(
         trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective, model=model,
-        switches=switches, has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
+        through=() if numbered is None else numbered.through, switches=switches,
+        has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
-    return find_optimum(trace, problem, method=method, goal=goal, limit=limit, progress=progress)
+    played = to_play(trace, problem, numbered)
+    return told(played, find_optimum(played, problem, method=method, goal=goal, limit=limit, progress=progress))
 
 
 def find_optimum(
@@ -141,6 +148,17 @@ def find_schedule(trace: Trace, problem: Problem) -> Ints:
             "upper bound on it comes without one; use a shorter trace or leave opt out"
         )
     return found.schedule
+
+
+def to_play(trace: Trace, problem: Problem, numbered: Numbered | None) -> Trace:
+    """The rows of a trace that the optimum looks at; with relations only those that have facts."""
+    check_order(trace)
+    return trace if numbered is None else LinkedTrace(trace, problem, numbered)
+
+
+def told(trace: Trace, found: Optimum) -> Optimum:
+    """An optimum by the rows and instants of the trace that was given, where only some of them were played."""
+    return replace(found, schedule=trace.told(found.schedule)) if isinstance(trace, LinkedTrace) and found.exact else found
 
 
 def check(trace: Trace, problem: Problem, method: str = "auto", goal: str = "max") -> None:
@@ -196,7 +214,8 @@ def _instead(trace: Trace, problem: Problem, goal: str, without: str = "", most:
 
 def _whole(trace: Trace, problem: Problem, goal: str) -> JoinRun | None:
     """The exact join, where memory holds all of it and nothing is better shed."""
-    run = record(problem, Fifo(), Source(), Batch.of(trace, problem), None, stepwise=False, progress=None)
+    batch, facts = batch_of(trace, problem), facts_of(trace)
+    run = record(problem, Fifo(), Source(), batch, None, stepwise=False, progress=None, facts=facts)
     if run.n_shed:
         return None
     if goal == "max" and problem.objective.code == USER and (Gains.of(trace, problem, most=states.MOST_OUTPUTS).value < 0).any():

@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.core.batch import Batch, OnProgress
+from penstock.core.batch import OnProgress
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
 from penstock.engine.contract import Keep
 from penstock.engine.run import JoinRun, record
+from penstock.optimum.linked import batch_of, facts_of
 from penstock.optimum.schedule import NEVER, last_instants
 from penstock.policies.opt import Opt
 from penstock.statistics.base import Source
@@ -41,9 +42,9 @@ def replay(
     """
     # What has expired is no longer wanted, whenever the clock of the run lets it go.
     until = np.minimum(leaves, last_instants(trace, problem) + 1)
-    batch = replace(Batch.of(trace, problem), price=until.astype(np.float64))
+    batch = replace(batch_of(trace, problem), price=until.astype(np.float64))
     policy = Opt(strict=problem.objective.code == USER)
-    return record(problem, policy, Source(), batch, keep, stepwise=stepwise, progress=progress)
+    return record(problem, policy, Source(), batch, keep, stepwise=stepwise, progress=progress, facts=facts_of(trace))
 
 
 def schedule_of(run: JoinRun) -> Ints:

@@ -19,6 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.core.window import expiries
+from penstock.optimum.linked import last_chances
 
 NEVER = int(np.iinfo(np.int64).max)
 """Leaves in no instant: it expires."""
@@ -58,7 +59,7 @@ def instants(time: Ints) -> Ints:
 
 
 def last_instants(trace: Trace, problem: Problem) -> Ints:
-    """For each row the last instant at whose end it is still inside its window; below its own if the window is too short for its instant.
+    """For each row the last instant at whose end it is still inside its window and has facts; below its own if the window is too short.
 
     >>> trace = Trace.from_streams(R="abc", S="abc")
     >>> last_instants(trace, Problem.of(trace.streams, window=2, memory=1)).tolist()
@@ -70,7 +71,7 @@ def last_instants(trace: Trace, problem: Problem) -> Ints:
     instantly = problem.switch("varying-window") == "instant"
     expiry = expiries(problem.windows, trace.stream, trace.time, trace.lifetime, seen, instantly=instantly)
     times = trace.time[np.flatnonzero(np.diff(own, prepend=-1))]
-    last = np.maximum(np.searchsorted(times, expiry) - 1, own)
+    last = np.maximum(np.searchsorted(times, np.minimum(expiry, last_chances(trace))) - 1, own)
     for number, window in enumerate(problem.windows):
         if window.kind == "rows":
             mine = trace.stream == number

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.batch import Batch
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
 from penstock.engine.view import match
 from penstock.optimum.instants import Instants, number_instants
-from penstock.optimum.matches import partner_ranges
+from penstock.optimum.linked import batch_of, facts_of
+from penstock.optimum.matches import fact_ranges, partner_ranges
 
 SAMPLE = 256  # tuples whose matches are counted where counting all would mean finding them
 ROW, END, MATCH, NODE = 90, 28, 96, 90  # bytes, while solving: from the sizes of the arrays, rounded up
@@ -51,16 +54,19 @@ def size_chain(trace: Trace, problem: Problem) -> Size:
     >>> size_chain(trace, Problem.of(trace.streams, window=3, memory=1)).n_steps
     5
     """
-    batch = Batch.of(trace, problem)
+    batch = batch_of(trace, problem)
     instants = number_instants(trace, problem, batch)
     n, pools = instants.n, len(instants.memory)
-    matches, exact = _matches(batch, instants, problem)
+    matches, exact = _matches(batch, instants, problem, facts_of(trace))
     nodes = pools * (n + 1) + matches
     return Size(nodes, pools * n + len(trace) + 2 * matches, matches, ROW * len(trace) + pools * NODE * n + MATCH * matches, exact)
 
 
-def _matches(batch: Batch, instants: Instants, problem: Problem) -> tuple[int, bool]:
+def _matches(batch: Batch, instants: Instants, problem: Problem, facts: Sequence[Facts] = ()) -> tuple[int, bool]:
     """How many pairs of tuples match, and whether that is exact or scaled up from a sample."""
+    if facts:
+        ranges = (fact_ranges(batch, instants, problem, facts, stream) for stream in (0, 1))
+        return sum(int((end - begin).sum()) for _, _, begin, end, _ in ranges), True
     if problem.predicate.is_equality and problem.n_streams == 2:
         return sum(int((end - begin).sum()) for _, begin, end, _ in (partner_ranges(batch, instants, stream) for stream in (0, 1))), True
     values = batch.key[:, None] if batch.values is None else batch.values

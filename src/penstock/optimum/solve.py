@@ -22,11 +22,12 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints, Trace
 from penstock.optimum.flow import solve_stays
 from penstock.optimum.flow_state import Flow
+from penstock.optimum.gains import Gains, share_values
 from penstock.optimum.instants import Instants, number_instants
-from penstock.optimum.matches import find_matches, pair_values
+from penstock.optimum.linked import batch_of, facts_of
+from penstock.optimum.matches import find_matches
 from penstock.optimum.scaling import FINE, UnitSize, whole_units
 from penstock.optimum.schedule import NEVER
-from penstock.optimum.shares import share_values
 from penstock.optimum.stays import Stays, by_class, by_tuple
 
 
@@ -79,9 +80,9 @@ def solve_chain(trace: Trace, problem: Problem, progress: OnProgress | None = No
     >>> found.value, found.leaves.tolist()[:2]
     (12.0, [2, 0])
     """
-    batch = Batch.of(trace, problem)
+    batch = batch_of(trace, problem)
     instants = number_instants(trace, problem, batch)
-    pools, together, scale = chain_stays(batch, instants, problem)
+    pools, together, scale = chain_stays(trace, batch, instants, problem)
     flows = [solve_stays(pool, progress) for pool in pools]
     units = sum(total_worth(pool, flow) for pool, flow in zip(pools, flows, strict=True))
     exact = problem.n_streams == 2
@@ -98,6 +99,8 @@ def fits_class(trace: Trace, problem: Problem) -> str | None:
     """
     if problem.n_streams != 2:
         return f"it joins two streams, the trace has {problem.n_streams}"
+    if problem.through:
+        return "where a relation links the streams, tuples of equal keys are not interchangeable: a fact may come or go between them"
     if not problem.predicate.is_equality:
         return f"predicate {problem.predicate.name!r} is not equality"
     if not problem.steady:
@@ -105,16 +108,17 @@ def fits_class(trace: Trace, problem: Problem) -> str | None:
     return None
 
 
-def chain_stays(batch: Batch, instants: Instants, problem: Problem, *, every: bool = False) -> tuple[list[Stays], float, UnitSize]:
+def chain_stays(
+    trace: Trace, batch: Batch, instants: Instants, problem: Problem, *, every: bool = False
+) -> tuple[list[Stays], float, UnitSize]:
     """The chains of every pool, what tuples that arrive together are worth, and the scale of the worths."""
     if problem.n_streams == 2:
-        earlier, later = find_matches(batch, instants, problem)
-        values = pair_values(batch, problem, earlier, later)
+        earlier, later, values = find_matches(batch, instants, problem, facts_of(trace))
         same = instants.of[earlier] == instants.of[later]
         together = math.fsum(values[same])
         earlier, later, values = earlier[~same], later[~same], values[~same]
     else:
-        earlier, later, values, together = share_values(batch, instants, problem)
+        earlier, later, values, together = share_values(Gains.of(trace, problem), instants)
     units, scale = whole_units(values)
     pool = problem.budget.pool[batch.stream[earlier]]
     pools = []

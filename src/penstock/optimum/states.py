@@ -74,7 +74,8 @@ class _Graph:
         self.n_instants = int(self.own[-1]) + 1
         # A tuple that earns less than nothing may have to go although there is room.
         self.eager = goal == "max" and problem.objective.code == USER and bool((gains.value < 0).any())
-        self.last = self._last_uses() if goal == "max" else last_instants(trace, problem)
+        idle = goal == "min" or (bool(problem.through) and problem.switch("pre-filter") != "both")
+        self.last = last_instants(trace, problem) if idle else self._last_uses()
         budget = problem.budget
         self.pool = budget.pool[trace.stream]
         steps = np.maximum(np.searchsorted(budget.times, np.unique(trace.time), side="right") - 1, 0)

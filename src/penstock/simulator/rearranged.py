@@ -50,7 +50,7 @@ def rearranged(trace: Trace, order: Ints) -> Trace:
     return out
 
 
-def told_by_old_rows(run: JoinRun, order: Ints, n_ahead: int) -> JoinRun:
+def told_by_old_rows(run: JoinRun, order: Ints, n_ahead: int | None) -> JoinRun:
     """The run of a rearranged trace, with the numbers that its rows had."""
     outputs = run.outputs
     if outputs is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -21,7 +22,8 @@ from penstock.engine.opening import compiled_form
 from penstock.engine.run import JoinRun, record
 from penstock.multiway.exact import exact_join
 from penstock.multiway.strategies import run_strategy
-from penstock.optimum.optimum import find_schedule
+from penstock.optimum.linked import LinkedTrace
+from penstock.optimum.optimum import find_schedule, to_play
 from penstock.optimum.replay import replay
 from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
@@ -116,7 +118,7 @@ def simulate(
     clock = clock if clock is not None else "global" if shards is None else "streams"
     numbered = None if through is None else Numbered.of(trace, through)
     if numbered is not None:
-        _check_through(policy, shards)
+        _check_through(shards)
     problem = Problem.of(
         trace.streams, **timed, through=() if numbered is None else numbered.through,
         allocation=allocation, predicate=predicate, cross=cross, objective=objective,
@@ -137,8 +139,8 @@ def simulate(
         }
         return play_shards(trace, problem, **told, keep=keep, stepwise=stepwise, progress=progress)
     if policy == Opt.name:
-        schedule = find_schedule(trace, problem)
-        return replay(trace, problem, schedule, keep, stepwise=stepwise, progress=progress)
+        played = to_play(trace, problem, numbered)
+        return _told(played, replay(played, problem, find_schedule(played, problem), keep, stepwise=stepwise, progress=progress))
     chosen = open_policy(policy, problem, also=(Opt.name,))
     compiled = not stepwise and compiled_form(problem, chosen) is not None
     rows, facts = (Batch.of(trace, problem), ()) if numbered is None else (Batch.of(trace, problem, numbered.values), numbered.facts)
@@ -146,12 +148,19 @@ def simulate(
     return record(problem, chosen, source, rows, keep, stepwise=stepwise, progress=progress, facts=facts)
 
 
-def _check_through(policy: Any, shards: Any) -> None:
+def _told(played: Trace, run: JoinRun) -> JoinRun:
+    """A run of the rows that have facts, by the rows of the whole trace."""
+    if not isinstance(played, LinkedTrace):
+        return run
+    filtered = None if run.filtered is None else played.filtered
+    run = told_by_old_rows(run, played.row, None)
+    return replace(run, n_input=played.n_input, n_filtered=len(played.filtered), filtered=filtered)
+
+
+def _check_through(shards: Any) -> None:
     """Refuse what is not there yet for joins through relations."""
     if shards is not None:
         raise PenstockError(f"shards must be left out in a join through relations, got {shards}")
-    if policy == Opt.name:
-        raise PenstockError("policy must be one that plays online in a join through relations, got 'opt'")
 
 
 def _batch_length(trace: Trace, batch: Any) -> int | None:
