@@ -81,10 +81,10 @@ def test_a_table_comes_back_as_it_is_in_memory(place):
 
 def test_times_at_infinity_and_types_that_arrow_lacks(place):
     run, address = place
-    run("CREATE TABLE t (a UUID, b NUMERIC(20, 3), c TIMESTAMP, d TIMESTAMP)")
-    run("INSERT INTO t VALUES ('9cceaee7-c544-4623-b02a-6da473ac96e7', 1.25, '-infinity', 'infinity')")
-    found = database_at(address("t")).read().to_pylist()[0]
-    assert (found["a"], float(found["b"])) == ("9cceaee7-c544-4623-b02a-6da473ac96e7", 1.25)
+    run("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE t (a UUID, b NUMERIC(20, 3), c TIMESTAMP, d TIMESTAMP, e mood, f INTERVAL)")
+    run(*["INSERT INTO t VALUES ('9cceaee7-c544-4623-b02a-6da473ac96e7', 1.25, '-infinity', 'infinity', 'ok', '1 day')"] * 2)
+    found = database_at(address("t")).read(among=("e", pa.array(["ok"]))).to_pylist()[1]
+    assert (found["a"], float(found["b"]), found["e"]) == ("9cceaee7-c544-4623-b02a-6da473ac96e7", 1.25, "ok")
     assert (found["c"], found["d"]) == (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))
 
 

@@ -6,6 +6,7 @@ how they call their errors. Rows are sorted by all columns, so that one table ma
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from penstock.core.errors import PenstockError
 
 _QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_LONGEST = 63  # bytes of a name in PostgreSQL
 _FOREVER = {"infinity": "9999-12-31", "-infinity": "0001-01-01"}
 
 
@@ -45,9 +47,11 @@ class Database(ABC):
             if missing:
                 raise PenstockError(f"{self.given} must have the column {missing[0]!r}, it has: {', '.join(raw.names)}")
             wanted = [field for field in raw if columns is None or field.name in columns]
+            if among is not None and among[0] not in raw.names:
+                raise PenstockError(f"{self.given} must have the column {among[0]!r}, it has: {', '.join(raw.names)}")
             if among is not None:
                 session.keep(among[1])
-                rows = f"WHERE {quoted(among[0])} IN (SELECT value FROM penstock_among)"
+                rows = f"WHERE {self._cast(raw.field(among[0]))} IN (SELECT value FROM penstock_among)"
             chosen = ", ".join(f"{_finite(field, self._cast(field))} AS {quoted(field.name)}" for field in wanted)
             return in_order(session.query(f"SELECT {chosen or '1'} FROM {self._from} {rows}").select([field.name for field in wanted]))
 
@@ -61,7 +65,9 @@ class Database(ABC):
 
     def index_statement(self, names: Sequence[str]) -> str:
         """How an index of these columns is created."""
-        title = "_".join(("penstock", *self.parts[-1:], *names))[:60]
+        title = "_".join(("penstock", *self.parts[-1:], *names))
+        if len(title.encode()) > _LONGEST:
+            title = f"penstock_{hashlib.sha256(title.encode()).hexdigest()[:16]}"
         return f"CREATE INDEX IF NOT EXISTS {quoted(title)} ON {self._from} ({', '.join(map(quoted, names))})"
 
     def create(self, statements: Sequence[str]) -> None:
@@ -115,7 +121,7 @@ def in_order(table: pa.Table) -> pa.Table:
     {'a': [1, 1, 2], 'b': ['y', 'z', 'x']}
     """
     table = table.cast(pa.schema([(field.name, _plain(field.type)) for field in table.schema]), safe=False)
-    keys = [(field.name, "ascending") for field in table.schema if not pa.types.is_nested(field.type)]
+    keys = [(field.name, "ascending") for field in table.schema if _has_order(field.type)]
     return table.sort_by(keys) if keys and len(table) > 1 else table
 
 
@@ -123,6 +129,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
 def _parts(what: str, given: str) -> list[str]:

@@ -18,6 +18,7 @@ from penstock.relation.database import Database, Session, UnreachableError, quot
 PREFIXES = ("postgresql://", "postgres://")
 _PATIENCE = 10  # seconds to wait for a connection
 _AWAY = ("08", "53", "57P")  # classes of SQLSTATE: connection, resources, shut down
+_TEXTS = ("text", "varchar", "bpchar", "name", "char")
 _PASSWORD = re.compile(r"://[^/@]*:(?!\d+(?:[/?#]|$))[^@]*@|^[^#]*[?&]\w*password=", re.IGNORECASE)
 
 
@@ -62,10 +63,11 @@ class Postgres(Database):
             raise PenstockError(f"{self.given} cannot be read: {_reason(error)}") from None
 
     def _cast(self, field: pa.Field) -> str:
-        own = (field.metadata or {}).get(b"ADBC:postgresql:typname", b"").decode()
+        own = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
         if own == "numeric":
             return f"{quoted(field.name)}::float8"
-        return f"{quoted(field.name)}::text" if isinstance(field.type, pa.BaseExtensionType) else quoted(field.name)
+        is_other = isinstance(field.type, pa.BaseExtensionType) or (pa.types.is_string(field.type) and own not in _TEXTS)
+        return f"{quoted(field.name)}::text" if is_other else quoted(field.name)
 
     def _indexes(self, session: Session) -> list[tuple[str, ...]]:
         found = session.query(

@@ -49,9 +49,6 @@ def check(relation: Relation, at: int | None = None) -> Report:
     ({'a': 2, 'b': 1}, 2, 1, 1, 1, ['note'])
     """
     facts = _Facts.of(relation)
-    database = database_at(relation.source)
-    wanted = _indexes(relation, facts.table)
-    missing = [] if database is None else [database.index_statement(names) for names in database.missing_indexes(wanted)]
     when = at if at is not None else time.time_ns() // 1000 if facts.timestamps else NEVER - 1
     return Report(
         facts=len(facts.table),
@@ -62,7 +59,7 @@ def check(relation: Relation, at: int | None = None) -> Report:
         duplicates=int(facts.repeated.sum()),
         overlapping=len(facts.overlapping()),
         unneeded=[name for name in relation.schema().names if name not in facts.table.column_names],
-        missing_indexes=missing,
+        missing_indexes=missing_indexes(relation),
     )
 
 
@@ -90,18 +87,22 @@ def prepare(relation: Relation) -> tuple[pa.Table, dict[str, int]]:
     return kept.sort_by([(name, "ascending") for name in dict.fromkeys(names)]), removed
 
 
+def missing_indexes(relation: Relation) -> list[str]:
+    """What creates the indexes that a database lacks for look-ups: of each attribute that links, with the begin."""
+    database = database_at(relation.source)
+    if database is None:
+        return []
+    begin = relation.column("begin", database.schema().empty_table())
+    wanted = [(name,) if begin is None else (name, begin) for name in relation.attributes]
+    return [database.index_statement(names) for names in database.missing_indexes(wanted)]
+
+
 def create_indexes(relation: Relation, statements: list[str]) -> None:
-    """Create the indexes that `check` reports as missing."""
+    """Create the indexes that are missing."""
     database = database_at(relation.source)
     if database is None:
         raise PenstockError(f"indexes are created in a database, got {relation.source!r}")
     database.create(statements)
-
-
-def _indexes(relation: Relation, table: pa.Table) -> list[tuple[str, ...]]:
-    """What the queries of a look-up need: each attribute that links, and with it the begin."""
-    begin = relation.column("begin", table)
-    return [(name,) if begin is None else (name, begin) for name in relation.attributes]
 
 
 @dataclass(frozen=True)

@@ -109,14 +109,14 @@ def prepare(
     check_target("--out", out, TABLES)
     from penstock.core.tables import write_table
     from penstock.relation.addresses import database_at
-    from penstock.relation.report import check as read
     from penstock.relation.report import create_indexes as create
+    from penstock.relation.report import missing_indexes
     from penstock.relation.report import prepare as smaller
 
     relation = relation_of(source, link, columns, id_, begin, end, weight)
     if create_indexes and database_at(source) is None:
         raise PenstockError(f"--create-indexes is for a table in a database, got {source!r}")
-    statements = read(relation).missing_indexes if database_at(source) is not None else []
+    statements = missing_indexes(relation)
     facts: dict[str, Any] = {"indexes": statements, "created": create_indexes}
     if out is not None:
         table, removed = smaller(relation)
