@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.policies.table import POLICIES
     from penstock.relation.lookup import lookup
     from penstock.relation.relation import relation
-    from penstock.shard.shares.budget import Budget
+    from penstock.shard.shares.joint_budget import Budget
     from penstock.simulator.policy_checks import check_policy
     from penstock.simulator.simulate import exact, simulate
     from penstock.spark.join.explain import explain
@@ -40,7 +40,7 @@ else:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Budget": "shard.shares.budget", "JoinRun": "engine.run", "Keep": "engine.contract", "Optimum": "optimum.schedule",
+    "Budget": "shard.shares.joint_budget", "JoinRun": "engine.run", "Keep": "engine.contract", "Optimum": "optimum.schedule",
     "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
     "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import oracle
 import penstock as ps
-from penstock.core.clock_limit import Front, Limit, read_limit, told
+from penstock.core.clock_limit import Front, Limit, counts_by_cell, read_limit
 from penstock.core.trace import LIMIT
 from penstock.simulator.rearranged import order_of_play
 
@@ -25,7 +25,7 @@ def test_the_rule_is_that_of_its_slow_twin(batches, length, stamp):
     limit, front, twin = Limit(length), Front(), oracle.Ahead(length)
     for number, times in enumerate(batches):
         now = None if stamp is None else stamp + 100 * number
-        front.advance(told(np.array(times, np.int64), limit), limit, now)
+        front.advance(counts_by_cell(np.array(times, np.int64), limit), limit, now)
         asked = sorted({time for batch in batches for time in batch})
         plays = front.admits(limit.cells(np.array(asked, np.int64)), limit, now)
         assert plays.tolist() == twin.plays(times, asked, now)
@@ -35,8 +35,8 @@ def test_the_rule_is_that_of_its_slow_twin(batches, length, stamp):
 def test_it_does_not_matter_how_tasks_divide_the_rows(batches, length, tasks):
     limit, one, several = Limit(length), Front(), Front()
     for times in batches:
-        one.advance(told(np.array(times, np.int64), limit), limit)
-        several.advance(np.concatenate([told(np.array(times[task::tasks], np.int64), limit) for task in range(tasks)]), limit)
+        one.advance(counts_by_cell(np.array(times, np.int64), limit), limit)
+        several.advance(np.concatenate([counts_by_cell(np.array(times[task::tasks], np.int64), limit) for task in range(tasks)]), limit)
         assert one.cell == several.cell and one.total == several.total
         assert one.recent.tolist() == several.recent.tolist()
 
@@ -61,7 +61,7 @@ def test_who_waits_to_the_end(case):
     batches, wanted = CASES[case]
     limit, front, waiting = Limit(400), Front(), []
     for times in batches:
-        front.advance(told(np.array(times), limit), limit)
+        front.advance(counts_by_cell(np.array(times), limit), limit)
         waiting = [t for t in waiting if not front.releases(limit.cells(np.array([t])), limit)[0]]
         waiting += [t for t in times if not front.admits(limit.cells(np.array([t])), limit)[0]]
     assert sorted(waiting)[: len(wanted)] == wanted[: len(waiting)] and bool(waiting) == bool(wanted)
@@ -69,14 +69,14 @@ def test_who_waits_to_the_end(case):
 
 def test_what_is_near_the_batchs_own_timestamp_is_live_and_what_is_beyond_needs_half_of_all_rows():
     limit, front = Limit(400), Front()
-    front.advance(told(np.array([1, 2, 3]), limit), limit, 1_000_000)
+    front.advance(counts_by_cell(np.array([1, 2, 3]), limit), limit, 1_000_000)
     live, future = np.array([999_900]), np.array([2_000_000])
-    front.advance(told(np.array([999_900]), limit), limit, 1_000_000)  # after a gap, sparse, and live: it does not wait
+    front.advance(counts_by_cell(np.array([999_900]), limit), limit, 1_000_000)  # after a gap, sparse, and live: it does not wait
     assert front.admits(limit.cells(live), limit, 1_000_000).all()
     for _ in range(20):
-        front.advance(told(np.array([4, 5, 6, 7, 2_000_000]), limit), limit, 1_000_000)
+        front.advance(counts_by_cell(np.array([4, 5, 6, 7, 2_000_000]), limit), limit, 1_000_000)
         assert not front.admits(limit.cells(future), limit, 1_000_000).any()
-    front.advance(told(np.full(10, 2_000_000), limit), limit, 1_000_000)
+    front.advance(counts_by_cell(np.full(10, 2_000_000), limit), limit, 1_000_000)
     assert front.admits(limit.cells(future), limit, 1_000_000).all()
 
 

@@ -423,7 +423,7 @@ def test_a_half_life_must_be_given_where_no_window_suggests_one(stats, window):
 
 @pytest.mark.parametrize("half_life", (0, -1, math.nan, math.inf, "long"))
 def test_a_half_life_is_a_positive_number(half_life):
-    with pytest.raises(ps.PenstockError, match="half_life must be a positive number, got"):
+    with pytest.raises(ps.PenstockError, match='half_life must be a positive number, or a duration such as "10 minutes", got'):
         noted(trace_of(random_rows(3, 10)), stats="decayed", half_life=half_life)
 
 

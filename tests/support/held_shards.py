@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.clock_limit import Limit, told
+from penstock.core.clock_limit import Limit, counts_by_cell
 from penstock.shard.cells import UNKNOWN
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
@@ -82,6 +82,6 @@ def clocks_of(tables: list[pa.Table]) -> Any:
 
 
 def told_of(tables: list[pa.Table], limit: Limit, stamp: int | None = None) -> Told:
-    found = [told(np.array(table["time"].to_pylist(), np.int64), limit) for table in tables]
+    found = [counts_by_cell(np.array(table["time"].to_pylist(), np.int64), limit) for table in tables]
     times = np.concatenate([np.concatenate([own, np.full((len(own), 1), n)], axis=1) for n, own in enumerate(found)])
     return Told(np.array([max(table["time"].to_pylist(), default=UNKNOWN) for table in tables]), times, stamp)

@@ -77,10 +77,10 @@ def read_limit(given: Any, duration: Any = ticks, argument: str = "ahead") -> Li
     return Limit(length, choose(f"action of {argument}", pair[1], ("wait", "drop")) == "drop")
 
 
-def told(time: Ints, limit: Limit) -> Ints:
+def counts_by_cell(time: Ints, limit: Limit) -> Ints:
     """What a task says of its rows: by cell their number and the largest time. A few hundred cells at most, then the earliest count as one.
 
-    >>> told(np.array([5, 930, 7, 950]), Limit(400)).tolist()
+    >>> counts_by_cell(np.array([5, 930, 7, 950]), Limit(400)).tolist()
     [[0, 2, 7], [9, 2, 950]]
     """
     if len(time) and limit.cells(time.min()) == limit.cells(time.max()):
@@ -113,7 +113,7 @@ class Front:
 
     >>> front, limit = Front(), Limit(400)
     >>> for time in (0, 50, 9999, 120):
-    ...     front.advance(told(np.array([time]), limit), limit)
+    ...     front.advance(counts_by_cell(np.array([time]), limit), limit)
     >>> front.cell, front.admits(limit.cells(np.array([300, 9999])), limit).tolist()
     (1, [True, False])
     """

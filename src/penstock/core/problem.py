@@ -304,7 +304,8 @@ def _positive(value: float | None, name: str, *, zero: bool = False) -> float | 
     except (TypeError, ValueError):
         number = math.nan
     if not (0 < number < math.inf or (zero and number == 0)):
-        raise PenstockError(f"{name} must be a {'number >= 0' if zero else 'positive number'}, got {value!r}")
+        wanted = "number >= 0" if zero else 'positive number, or a duration such as "10 minutes"'
+        raise PenstockError(f"{name} must be a {wanted}, got {value!r}")
     return number
 
 

@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 
 from penstock.core.compiled import routine
 from penstock.core.errors import PenstockError
+from penstock.core.trace import Floats, Ints
 
 Results: TypeAlias = "Iterable[Any] | NDArray[Any] | pa.Table"
 Distance = Callable[[Any, Any], float]
 Values = Callable[[Any], float] | Mapping[Any, float]
 Bag = Counter[Hashable]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ from threading import Timer
 SECONDS = 3.0
 """How long nobody asks."""
 
+Say = Callable[[str], object]
+"""Takes a line on how far something is."""
+
 logger = logging.getLogger("penstock")
 
 
 @contextmanager
-def saying(what: str, say: Callable[[str], object] = logger.warning) -> Iterator[None]:
+def saying(what: str, say: Say = logger.warning) -> Iterator[None]:
     """Say what is being done in here, if it takes longer than that.
 
     >>> with saying("counting to three", print):

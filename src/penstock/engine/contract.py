@@ -20,6 +20,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
+from penstock.engine.chance_steps import Scale
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 from penstock.engine.view import View
 
@@ -137,6 +138,18 @@ class Statistics(Protocol):
 
     def take_chances(self) -> Floats | None:
         """What was learned of how soon keys come again, if it has been put into use since this was last asked."""
+
+    def counted_returns(self) -> tuple[Ints, Scale] | None:
+        """What was counted of how soon keys come again, and its scale of time; None where nothing is."""
+
+    def priced(self, problem: Problem, batch: Batch) -> Batch:
+        """A batch with p by row, where all rates are known beforehand; otherwise as it is."""
+
+    def keys(self) -> Ints:
+        """The keys that its state has numbers of, each at least once."""
+
+    def values(self) -> Floats:
+        """What links compare of the arrivals that it remembers, a row for each; nothing where it counts by key."""
 
     def arrive(self, view: View) -> None:
         """Take note of an instant's arrivals (stepwise)."""
@@ -277,6 +290,14 @@ class Engine(Protocol):
     @property
     def n_bytes(self) -> int:
         """What the engine's arrays take."""
+
+    @property
+    def structure_bytes(self) -> int | None:
+        """What its arrays take beside the tuples' numbers; None where they are not its own (stepwise)."""
+
+    @property
+    def n_examined(self) -> int | None:
+        """The candidates that indexes have offered (joins by links); None where there is no index (stepwise)."""
 
     def keys(self) -> Ints:
         """The keys of the tuples in memory, each at least once."""

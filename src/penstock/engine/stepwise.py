@@ -81,6 +81,14 @@ class StepwiseEngine:
         """What the columns of the memory take."""
         return 0 if self.memory is None else sum(column.nbytes for column in self.memory.values())
 
+    @property
+    def structure_bytes(self) -> None:
+        """It has no arrays of its own."""
+
+    @property
+    def n_examined(self) -> None:
+        """It has no index."""
+
     def keys(self) -> Ints:
         """The keys of the tuples in memory."""
         return np.empty(0, np.int64) if self.memory is None else self.memory["key"]

@@ -15,17 +15,17 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
+from penstock.core.slow_notice import Say
 from penstock.core.trace import Floats, Trace
 from penstock.engine.contract import Keep
 from penstock.engine.opening import compiled_form, open_engine
-from penstock.experiments.speed import Say
+from penstock.experiments.speed import GROWTH
 from penstock.policies.table import open_policy
 from penstock.statistics.table import open_statistics
 
 KINDS = ("distance", "distance, skewed", "two dimensions", "less", "three streams", "rows_per_key", "equality")
 """The joins of the table; `equality`, with as many matches, is there to compare with."""
 POLICIES = ("fifo", "prob", "dimpprob")
-GROWTH = (1_000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,12 @@ def play(kind: str, policy: str, memory: int, timed: int, *, seed: int = 0) -> L
     engine = open_engine(problem, chosen, source, Keep())
     middle = len(trace) - timed
     engine.play(batch.cut(0, middle))
-    outputs, examined = engine.totals.n_output, getattr(engine, "n_examined", None)
+    outputs, examined = engine.totals.n_output, engine.n_examined or 0
     rest = batch.cut(middle, len(trace))
     began = process_time()
     engine.play(rest)
     seconds = process_time() - began
-    offered = None if examined is None else engine.n_examined - examined  # type: ignore[attr-defined]
+    offered = None if engine.n_examined is None else engine.n_examined - examined
     return LinkSpeed(kind, policy, memory, len(rest), seconds, engine.totals.n_output - outputs, offered)
 
 

@@ -13,6 +13,7 @@ from time import process_time
 
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
+from penstock.core.slow_notice import Say
 from penstock.core.trace import Trace
 from penstock.engine.contract import Keep
 from penstock.engine.opening import open_engine
@@ -29,7 +30,6 @@ from penstock.statistics.table import open_statistics
 BEST_ORDER = "S1, S2, S3, S4"
 """Of Table 5, which costs 16000."""
 VISITS = 100_000_000  # about as many comparisons a run is given
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)

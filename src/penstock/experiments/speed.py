@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
+from penstock.core.slow_notice import Say
 from penstock.core.trace import Trace
 from penstock.engine.contract import Keep, Totals
 from penstock.engine.opening import compiled_form, open_engine
@@ -21,8 +22,6 @@ GROWTH = (1_000, 10_000, 100_000, 1_000_000)
 MOST_ROWS = 4_000_000
 STATS = "decayed"
 """The default statistics of `ps.join`."""
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def play(trace: Trace, policy: str, *, window: int, memory: int, stats: str = ST
     engine = open_engine(problem, chosen, source, Keep(outputs=outputs))
     began = perf_counter()
     engine.play(batch)
-    return TimedRun(perf_counter() - began, engine.totals, getattr(engine, "structure_bytes", None))
+    return TimedRun(perf_counter() - began, engine.totals, engine.structure_bytes)
 
 
 def speeds(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.spark.bench.contest import Timing
 
 
-class Timed(Protocol):
+class HasPace(Protocol):
     """Whatever has a name and a throughput."""
 
     @property
@@ -44,7 +44,7 @@ SMALL = (Target("spark-rocksdb", 1.0), Target("spark-heap", 1.0))
 DOUBLED = ("window", "rows", "shards")
 
 
-def ratio(timings: Sequence[Timed], name: str, to: str) -> float | None:
+def ratio(timings: Sequence[HasPace], name: str, to: str) -> float | None:
     """The throughput of one contender over that of another; None where one of them did not run.
 
     >>> from penstock.experiments.peers import PeerTiming
@@ -64,7 +64,7 @@ def targets_of(job: Job) -> tuple[Target, ...]:
     return TARGETS if job.streams == 2 else CASCADE
 
 
-def verdicts(timings: Sequence[Timed], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:
+def verdicts(timings: Sequence[HasPace], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:
     """Whether each target holds: `than`, `wanted`, `got` and `holds`; the last two None where it was not measured.
 
     >>> verdicts([])[0]

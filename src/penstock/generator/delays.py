@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import Ints
 
-Ints = NDArray[np.int64]
 Draw = Callable[[np.random.Generator, Any, Any], Any]
 _MOST = float(1 << 40)
 _FORMS: dict[str, tuple[int, Draw]] = {

@@ -19,13 +19,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError, choose
-from penstock.core.trace import Trace
+from penstock.core.trace import Floats, Trace
 from penstock.generator.delays import Delay
 
-Ints = NDArray[np.int64]
 MOST_STREAMS = 7  # 13,699 orders
 MEAN = 100  # of keys that repeat
 FIRST = ("any", "complete")
@@ -96,7 +94,7 @@ def visits(
     return Trace(pa.table(columns), streams=tuple(streams))
 
 
-def _ways(n: int, orders: float | str, first: str, rng: np.random.Generator) -> tuple[list[tuple[int, ...]], NDArray[np.float64]]:
+def _ways(n: int, orders: float | str, first: str, rng: np.random.Generator) -> tuple[list[tuple[int, ...]], Floats]:
     """The orders that there are, and their probabilities."""
     if orders == LISTED:
         return [tuple(range(n))], np.ones(1)

@@ -17,14 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from penstock.core.errors import PenstockError, choose
-from penstock.core.trace import Trace
+from penstock.core.trace import Floats, Ints, Trace
 from penstock.generator.arguments import check_whole, keys_per_stream, one_per_stream, stream_names
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MOST = 1_000_000_000  # rows of a stream, or keys
 RANKS = ("correlated", "uncorrelated", "anti-correlated")

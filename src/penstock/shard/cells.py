@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.clock_limit import Limit, summed, told
+from penstock.core.clock_limit import Limit, counts_by_cell, summed
 from penstock.core.trace import LIMIT, Ints
 from penstock.shard.spark_hash import placed
 from penstock.shard.worker_start import spare_from_collection
@@ -104,7 +104,7 @@ def packer(
                 size += batch.nbytes
                 own = ticks(batch.column(time))
                 clock = max(clock, int(own.max()))
-                times = times if limit is None else summed(np.concatenate([times, told(own, limit)]))
+                times = times if limit is None else summed(np.concatenate([times, counts_by_cell(own, limit)]))
             if size > flush:
                 yield _cells(stream, shards, time, waiting, keys)
                 waiting, size = [], 0

@@ -40,11 +40,10 @@ from penstock.shard.row_bytes import row_bytes
 from penstock.shard.row_order import ranks
 from penstock.shard.shard_plan import IMPORTANCE, ShardPlan
 from penstock.shard.shares.holding import Holding
-from penstock.shard.shares.moves import Summary
+from penstock.shard.shares.next_shares import Summary
 from penstock.shard.stream_window import lifetimes_of, without_dead
 from penstock.shard.waiting_rows import Aside, Tables, Told
-from penstock.statistics.known_beforehand import Known
-from penstock.statistics.table import open_running, with_given
+from penstock.statistics.table import open_running
 
 
 @dataclass
@@ -253,8 +252,7 @@ class Shard:
             places[number] = place[begin:end]
         rest = {name: column[order] for name, column in (found | {"key": key}).items()}
         batch = Batch(along, rises, importance=importance, lifetime=lifetime, size=size, **rest)
-        source = self.engine.statistics
-        return with_given(self.problem, source, batch) if isinstance(source, Known) else batch, places
+        return self.engine.statistics.priced(self.problem, batch), places
 
     def _compared(self, parts: list[pa.Table], streams: list[int], place: Ints) -> dict[str, Any]:
         """What the predicate compares, as columns of a batch: numbers as they are, and of everything else the numbers of its values."""
@@ -297,16 +295,15 @@ class Shard:
 
     def _keys_in_use(self) -> Ints:
         """The numbers that memory, ghosts and statistics refer to; of those that last, statistics need no name."""
-        known = [one.keys() for one in (self.engine, self.meter.shadow) if one is not None]
-        known += [part["key"] for part in self.meter.past.parts]
+        engines = [one for one in (self.engine, self.meter.shadow) if one is not None]
+        known = [*(one.keys() for one in engines), *(part["key"] for part in self.meter.past.parts)]
         if self.book.lasting and not (self.book.number < LASTING).any():
             return np.concatenate(known)
-        counted = self.engine.statistics.snapshot()
-        known += [np.asarray(counted.get(name, []), np.int64) for name in ("key", "history.1")]
+        statistics = self.engine.statistics
+        known.append(statistics.keys())
         if self.problem.predicate.name == LINKS:
-            known += [numbers_in(one.values()) for one in (self.engine, self.meter.shadow) if one is not None]
-            known += [numbers_in(part["values"]) for part in self.meter.past.parts]
-            known += [numbers_in(counted["history.2"])] if "history.2" in counted else []
+            compared = [one.values() for one in engines] + [part["values"] for part in self.meter.past.parts]
+            known += map(numbers_in, [*compared, statistics.values()])
         return np.concatenate(known)
 
     def _end(self, played: Played, clocks: Ints) -> tuple[Ints, pa.Table]:

@@ -43,8 +43,8 @@ class ShardPlan:
     condition: str | None = None
     judged: tuple[tuple[str, ...], ...] | None = None  # by stream: the columns that the condition looks at
     archive: str | None = None
-    shared: str | None = None  # the folder through which shards tell each other what tuples are worth; None: shares stay as they are
-    joins: tuple[str, ...] = ()  # those that tell each other through that folder, since they share a budget; none: this one has its own
+    shared: str | None = None  # the folder through which shards exchange what tuples are worth; None: shares stay as they are
+    joins: tuple[str, ...] = ()  # those that exchange it through that folder, since they share a budget; none: this one has its own
     ledger: Any = None  # what settling must know
     run: str = ""  # the name of a batch query, which Spark does not give
     sent: tuple[tuple[str, ...], ...] = ()  # by stream: the columns that are compared, where no key is named by `on`

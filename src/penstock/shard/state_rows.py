@@ -36,7 +36,7 @@ from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.shares.moves import equal_share
+from penstock.shard.shares.next_shares import equal_share
 from penstock.shard.stream_window import window_text
 from penstock.shard.waiting_rows import FACTS, ROWS
 

@@ -19,8 +19,9 @@ from penstock.policies.base import Policy, PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import open_policy
 from penstock.shard.division import SPAN
+from penstock.shard.late_rows import broken_promises
 from penstock.shard.shares.holding import Holding
-from penstock.shard.shares.moves import Summary
+from penstock.shard.shares.next_shares import Summary
 from penstock.statistics.table import open_running
 
 
@@ -58,8 +59,7 @@ class PlayedShard:
     def play(self, columns: Batch, rows: Ints, progress: OnProgress | None) -> None:
         """Play these rows."""
         mine = _chosen(columns, rows)
-        promised = self.engine.seen - self.problem.lateness
-        self.n_late += int(np.count_nonzero(mine.time < promised[mine.stream]))
+        self.n_late += broken_promises(mine, self.engine.seen, self.problem)
         self.rows.append(rows)
         played = self.engine.play(mine, progress)
         if len(self.trimmed):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.clock_limit import Front, Limit, told
+from penstock.core.clock_limit import Front, Limit, counts_by_cell
 from penstock.core.trace import Ints, Trace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def order_of_play(time: Ints, limit: Limit) -> tuple[Ints, int]:
     parts = [aside]
     for begin in range(0, len(time), _TOGETHER):
         rows = np.arange(begin, min(begin + _TOGETHER, len(time)))
-        front.advance(told(time[rows], limit), limit)
+        front.advance(counts_by_cell(time[rows], limit), limit)
         plays = front.admits(cell[rows], limit)
         n_ahead += int(np.count_nonzero(~plays))
         back = front.releases(cell[aside], limit)
@@ -50,7 +50,7 @@ def rearranged(trace: Trace, order: Ints) -> Trace:
     return out
 
 
-def told_by_old_rows(run: JoinRun, order: Ints, n_ahead: int | None) -> JoinRun:
+def in_rows_of_trace(run: JoinRun, order: Ints, n_ahead: int | None) -> JoinRun:
     """The run of a rearranged trace, with the numbers that its rows had."""
     outputs = run.outputs
     if outputs is not None:

@@ -31,7 +31,7 @@ from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO
 from penstock.shard.division import for_tuples, part_of, shard_count
 from penstock.shard.overhead import for_statistics, overhead_of, place_of
-from penstock.shard.shares.moves import next_shares, period
+from penstock.shard.shares.next_shares import next_shares, period
 from penstock.shard.spark_hash import placed
 from penstock.simulator.played_shard import PlayedShard, summed
 from penstock.statistics.table import RUNNING

@@ -29,7 +29,7 @@ from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO, open_policy
 from penstock.relation.numbered import Numbered
-from penstock.simulator.rearranged import order_of_play, rearranged, told_by_old_rows
+from penstock.simulator.rearranged import in_rows_of_trace, order_of_play, rearranged
 from penstock.simulator.sharded import play_shards
 from penstock.statistics.table import open_statistics
 
@@ -113,7 +113,7 @@ def simulate(
         raise PenstockError(f"ahead must be left out with shards, which play a batch in the order of time, got {ahead!r}")
     if limit is not None:
         order, n_ahead = order_of_play(trace.time, limit)
-        return told_by_old_rows(simulate(rearranged(trace, order), **arguments), order, n_ahead)
+        return in_rows_of_trace(simulate(rearranged(trace, order), **arguments), order, n_ahead)
     timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
     clock = clock if clock is not None else "global" if shards is None else "streams"
     numbered = None if through is None else Numbered.of(trace, through)

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
+from penstock.engine.chance_steps import Scale
 from penstock.engine.contract import Bands, Renumber
 from penstock.engine.view import View
 
@@ -61,6 +62,22 @@ class Source:
     def take_chances(self) -> Floats | None:
         """Nothing is learned."""
         return None
+
+    def counted_returns(self) -> tuple[Ints, Scale] | None:
+        """Nothing is counted."""
+        return None
+
+    def priced(self, problem: Problem, batch: Batch) -> Batch:
+        """Nothing is known beforehand."""
+        return batch
+
+    def keys(self) -> Ints:
+        """No state."""
+        return np.empty(0, np.int64)
+
+    def values(self) -> Floats:
+        """Nothing is remembered."""
+        return np.empty((0, 0))
 
     def arrive(self, view: View) -> None:
         """Nothing to note."""

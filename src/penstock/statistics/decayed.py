@@ -99,6 +99,10 @@ class Decayed(Remembered):
         self.sums = np.zeros((size, self.problem.n_streams))
         _rehash(self.known, self.sums, known, sums)
 
+    def keys(self) -> Ints:
+        """The keys that are counted, and in stepwise runs those of the arrivals."""
+        return np.concatenate([self.known[self.known >= 0], super().keys()])
+
     def snapshot(self) -> dict[str, Any]:
         """Counts by key; in stepwise runs the weighed arrivals."""
         live = np.flatnonzero(self.known >= 0)

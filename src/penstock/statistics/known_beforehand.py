@@ -8,6 +8,7 @@ multiplied out so that they stay whole numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,26 @@ _MOST = 1e60  # a rate, so that products of several and of a life are numbers
 _CELLS = 1 << 22  # of a match matrix that is held at once
 
 
-class Fixed(Source):
+class Table(Source):
+    """Rates that are known before the first row."""
+
+    def priced(self, problem: Problem, batch: Batch) -> Batch:
+        """For each row the product of its partners' rates; with an objective, times the value of an output with partners as important.
+
+        >>> one = np.zeros(1, dtype=np.int64)
+        >>> Fixed(np.array([[2.0, 3.0]])).priced(Problem.of(("R", "S"), window=5, memory=4), Batch(one, one, one)).price.tolist()
+        [3.0]
+        """
+        rates, _ = self.rates(batch, 0)
+        rates[np.arange(len(batch)), batch.stream] = 1.0
+        price = rates.prod(axis=1) * (batch.key >= 0)
+        if not problem.priced_by_key:
+            importance = np.ones(len(batch)) if batch.importance is None else batch.importance
+            price = price * problem.objective.pairs(importance, importance)
+        return replace(batch, price=price)
+
+
+class Fixed(Table):
     """A table of rates: one row per key number, one column per stream.
 
     >>> table = Fixed(np.array([[2.0, 3.0]]))
@@ -65,7 +85,7 @@ class Fixed(Source):
         return Bands(number, np.concatenate(prices), np.repeat(np.arange(streams), [len(p) for p in prices]))
 
 
-class Known(Source):
+class Known(Table):
     """A table of rates for the keys of some numbers, in any order; other keys have none.
 
     >>> table = Known(np.array([7, 5]), np.array([[2.0, 3.0], [4.0, 1.0]]))

@@ -105,6 +105,16 @@ class DecayedMatches(Remembered):
             weigh_all(self.memory, self.past, rows, rates)
         return rates, self.past.mass
 
+    def keys(self) -> Ints:
+        """The keys of the arrivals, where keys are compared."""
+        if self.past is None:
+            return super().keys()
+        return self.values()[:, 0].astype(np.int64) if self.problem.predicate.is_equality else np.empty(0, np.int64)
+
+    def values(self) -> Floats:
+        """What is compared of the arrivals."""
+        return super().values() if self.past is None else from_bits(self._entries()[1], whole=bool(self.whole))
+
     def snapshot(self) -> dict[str, Any]:
         """The clock and what is remembered, as the plain form has it."""
         if self.past is not None:

@@ -107,6 +107,14 @@ class Remembered(Source):
                 out[mine, j] = (total * weight[theirs][:, None]).sum(axis=0)
         return out
 
+    def keys(self) -> Ints:
+        """The keys of the arrivals."""
+        return np.concatenate([np.empty(0, np.int64), *(columns[1] for columns in self.history)])
+
+    def values(self) -> Floats:
+        """What is compared of the arrivals."""
+        return np.asarray(self.history[0][2]) if self.history else super().values()
+
     def snapshot(self) -> dict[str, Any]:
         """The clock and the arrivals."""
         state = self.forward.snapshot()

@@ -177,6 +177,14 @@ class Returns(Source):
         self.facts = np.zeros((size, facts.shape[1]))
         _rehash(self.known, self.facts, known, facts)
 
+    def counted_returns(self) -> tuple[Ints, Scale]:
+        """The tables, whose sums are those of several shards."""
+        return self.tables, self.scale
+
+    def keys(self) -> Ints:
+        """The keys of which something is known."""
+        return self.known[self.known >= 0]
+
     def snapshot(self) -> dict[str, Any]:
         """What is known of keys, and what was learned."""
         live = np.flatnonzero(self.known >= 0)

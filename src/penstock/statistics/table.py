@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from penstock.core.batch import Batch
 from penstock.core.errors import PenstockError
 from penstock.core.facts import Facts
@@ -21,7 +19,7 @@ from penstock.statistics.base import Ageless, Source
 from penstock.statistics.bounded import Bounded
 from penstock.statistics.decayed import Decayed
 from penstock.statistics.fact_rates import FactRates
-from penstock.statistics.known_beforehand import Fixed, Known, given_table, whole_prices, whole_table
+from penstock.statistics.known_beforehand import Fixed, given_table, whole_prices, whole_table
 from penstock.statistics.matches import DecayedMatches
 from penstock.statistics.returns import Returns
 from penstock.statistics.sketch import Sketch
@@ -90,30 +88,14 @@ def open_statistics(
         source = Fixed(given_table(problem, trace, given))
         if not by_row and problem.priced_by_key:
             return source, batch
-        return source, with_given(problem, source, batch)
+        return source, source.priced(problem, batch)
     if problem.priced_by_key:
         source = Fixed(whole_table(problem, batch.stream, batch.key))
-        return source, replace(batch, price=_partner_rates(problem, source, batch)) if by_row else batch
+        return source, source.priced(problem, batch) if by_row else batch
     return Source(), replace(batch, price=whole_prices(problem, batch))
-
-
-def with_given(problem: Problem, source: Fixed | Known, batch: Batch) -> Batch:
-    """A batch with p by row, of given rates."""
-    price = _partner_rates(problem, source, batch)
-    if not problem.priced_by_key:
-        importance = np.ones(len(batch)) if batch.importance is None else batch.importance
-        price = price * problem.objective.pairs(importance, importance)
-    return replace(batch, price=price)
 
 
 def _learns(problem: Problem, policy: PolicyContract) -> bool:
     """Whether a policy counts for itself, whatever the statistics."""
     ranking = policy.ranking(problem)
     return ranking is not None and ranking.prices == Prices.CHANCES
-
-
-def _partner_rates(problem: Problem, source: Fixed | Known, batch: Batch) -> Any:
-    """For each row the product of its partners' rates."""
-    rates, _ = source.rates(batch, 0)
-    rates[np.arange(len(batch)), batch.stream] = 1.0
-    return rates.prod(axis=1) * (batch.key >= 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.core.trace import Floats
+import numpy as np
+
+from penstock.core.trace import Bools, Floats, Ints
 from penstock.engine.view import View
 from penstock.statistics.base import Source
 
@@ -16,10 +18,10 @@ class WindowCounts(Source):
         if problem.priced_by_key or problem.n_streams > 2:
             return view.mn
 
-        def worth(mine, partners, matches):  # type: ignore[no-untyped-def]
+        def worth(mine: Ints, partners: Ints, matches: Bools) -> Floats:
             low_is_mine = len(mine) and len(partners) and view.stream[mine[0]] < view.stream[partners[0]]
             a, b = view.importance[mine][None, :], view.importance[partners][:, None]
             value = problem.objective.pairs(a, b) if low_is_mine else problem.objective.pairs(b, a)
-            return (value * matches).sum(axis=0)
+            return np.asarray((value * matches).sum(axis=0))
 
         return view.over_partners(worth)

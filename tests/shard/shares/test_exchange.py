@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.shard.shares import exchange as ours
 from penstock.shard.shares.exchange import Exchange
-from penstock.shard.shares.moves import EQUAL, Summary, next_shares
+from penstock.shard.shares.next_shares import EQUAL, Summary, next_shares
 
 HALF = EQUAL // 2
 

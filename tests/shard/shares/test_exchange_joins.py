@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.shard.shares import exchange as ours
 from penstock.shard.shares.exchange import Exchange
-from penstock.shard.shares.moves import EQUAL, Summary, next_shares
+from penstock.shard.shares.next_shares import EQUAL, Summary, next_shares
 from strategies import examples
 
 JOINS = ("clicks", "orders", "views")

@@ -16,7 +16,7 @@ from penstock.policies.table import POLICIES
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.holding import Holding
-from penstock.shard.shares.moves import EQUAL
+from penstock.shard.shares.next_shares import EQUAL
 from policy_kinds import WEIGHED
 from strategies import later
 

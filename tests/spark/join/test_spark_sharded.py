@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import penstock as ps
-from penstock.shard.shares.moves import EQUAL
+from penstock.shard.shares.next_shares import EQUAL
 
 pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession

@@ -55,7 +55,7 @@ def core(
     names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
     runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0))
     runs += sizes["repeat"] * (1 + ("dgl" in names)) + multiway_speed.n_runs(sizes["repeat"])
-    runs += link_speed.n_runs(sizes["repeat"]) + (9 * len(link_speed.GROWTH) if growth else 0)
+    runs += link_speed.n_runs(sizes["repeat"]) + (9 * len(speed.GROWTH) if growth else 0)
     scale = max(1, min(100, sizes["rows"] // 10_000))
     with Bar(runs, "making the streams") as bar:
         say = announcing(bar)

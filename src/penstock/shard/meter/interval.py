@@ -6,7 +6,8 @@ long tails, and where nothing was seen they have no spread at all. So the interv
 is added that nobody has seen, as heavy as any can be (its *reach*). With units that all lose the same it is the exact interval of
 a Poisson count; with many it comes near the normal one; with none it still says that three or four of the heaviest may be missing.
 
-Shards and batches combine by sums of estimates and variances, and by the largest reach.
+Shards and batches combine by sums of estimates and variances, and by the largest reach. `limits` is the rule; a query computes it in SQL
+(`limits_in_sql`), and a test compares the two.
 """
 
 from __future__ import annotations
@@ -41,6 +42,19 @@ def limits(sampled: float, variance: float, reach: float) -> tuple[float, float]
 def _quantile(mean: float, variance: float, z: float) -> float:
     spread = 0.0 if mean <= 0 else variance / mean / mean
     return mean * max(0.0, 1 - spread / 9 + z * math.sqrt(spread) / 3) ** 3
+
+
+def limits_in_sql(sampled: str, variance: str, reach: str) -> tuple[str, str]:
+    """`limits` as SQL over such expressions: what a query runs (spark/observe/metrics.py)."""
+    without = f"{reach} = double('infinity')"
+    variance = f"least({variance}, greatest({sampled}, 0D) * {reach})"
+
+    def quantile(mean: str, variance: str, z: float) -> str:
+        spread = f"coalesce(try_divide({variance}, greatest({mean}, 0D) * {mean}), 0D)"
+        return f"{mean} * power(greatest(1 - {spread} / 9 + sqrt({spread}) * {z / 3!r}D, 0D), 3D)"
+
+    low, high = quantile(sampled, variance, -Z), quantile(f"({sampled} + {reach})", f"({variance} + {reach} * {reach})", Z)
+    return f"if({without}, least({sampled}, 0D), {low})", f"if({without}, {reach}, {high})"
 
 
 @dataclass

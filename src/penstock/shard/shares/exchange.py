@@ -24,7 +24,7 @@ from penstock.core.trace import Ints
 from penstock.ledger.ledger import READERS, folder_of_query
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
-from penstock.shard.shares.moves import EQUAL, Summary, next_shares
+from penstock.shard.shares.next_shares import EQUAL, Summary, next_shares
 
 logger = logging.getLogger("penstock")
 _NAME = re.compile(r"batch-(\d{9,})-shard-(\d{4,})\.json")

@@ -13,8 +13,8 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Engine
 from penstock.shard.overhead import PLACE
-from penstock.shard.shares.moves import EQUAL, Summary, equal_share, part
-from penstock.shard.shares.worth import Load, points_of
+from penstock.shard.shares.next_shares import EQUAL, Summary, equal_share, part
+from penstock.shard.shares.worth_summary import Load, points_of
 
 
 class Holding:

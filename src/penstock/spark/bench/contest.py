@@ -17,14 +17,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from penstock.core.slow_notice import Say
 from penstock.spark.bench.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
 from penstock.spark.session.java import Java
 from penstock.spark.session.session import start_session
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _PATIENCE = 0.2  # seconds between looks at a query
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from penstock.core.budget import Memory, Pools
 from penstock.core.clock_limit import Limit, read_limit
 from penstock.core.duration import UNITS, microseconds
 from penstock.core.errors import PenstockError, choose
-from penstock.core.ticks import EVENT_TIME
-from penstock.core.ticks import in_ticks as times_in_ticks
+from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.core.trace import LIMIT
 from penstock.core.window import Window
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of
 from penstock.shard.shard_plan import NAME, NO_NAMES
-from penstock.shard.shares.budget import Budget
+from penstock.shard.shares.joint_budget import Budget
 from penstock.spark.join.condition import check_steady
 from penstock.spark.join.stream import Stream, quoted
 from penstock.spark.observe.folders import folders_of
@@ -105,11 +104,6 @@ def yes_or_no(argument: str, value: Any) -> bool:
     return value
 
 
-def in_ticks(option: str, value: Any) -> Any:
-    """Options that are times may be durations."""
-    return microseconds(value, option, least=1) if option in ("half_life", "alpha") and isinstance(value, str) else value
-
-
 def usual_shards(spark: SparkSession) -> int:
     """As many shards as there are cores, and partitions for them."""
     return max(1, min(_partitions(spark), _parallelism(spark)))
@@ -127,7 +121,7 @@ def _parallelism(spark: SparkSession) -> int:
 
 
 def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], *, shards: int, budget: Budget | None) -> str | None:
-    """The folder through which shards tell each other what tuples are worth; None: they do not, and shares stay equal."""
+    """The folder through which shards exchange what their tuples are worth; None: they do not, and shares stay equal."""
     streaming = next(iter(streams.values())).frame.isStreaming
     if budget is not None and budget.shared is not None:
         if shared is not None:
@@ -145,7 +139,7 @@ def shared_folder(shared: Any, archive: str | None, streams: dict[str, Stream], 
 def memory_of(memory: Memory | Budget, streams: Sequence[str], allocation: str, overhead: str | None) -> tuple[Pools, Budget | None]:
     """The memory of a join; where it is a part of that of several joins, all of theirs, and what they share."""
     if not isinstance(memory, Budget):
-        return Pools.parse(times_in_ticks(EVENT_TIME, memory=memory)["memory"], streams, allocation=allocation), None
+        return Pools.parse(in_ticks(EVENT_TIME, memory=memory)["memory"], streams, allocation=allocation), None
     if allocation != "variable":
         raise PenstockError(f"allocation must be 'variable' in a join of a Budget, which has one pool for all, got {allocation!r}")
     whole = memory.pools(streams)

@@ -23,7 +23,7 @@ from penstock.core.value import ObjectiveSpec
 from penstock.policies.base import PolicySpec
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
 from penstock.shard.shard_plan import VALUE, ShardPlan
-from penstock.shard.shares.budget import Budget
+from penstock.shard.shares.joint_budget import Budget
 from penstock.shard.spark_hash import can_hash
 from penstock.spark.join.gate import AT, BESIDE, GATE, Gate, closed, gate_of, guard, opened
 from penstock.spark.join.partitions import match_partitions
@@ -97,7 +97,7 @@ def join(
     * `condition`: an SQL expression over the columns of the joined row that must hold in addition to the predicate.
     * `shards`: into how many parts the keys are divided; by default as many as Spark has cores.
     * `archive`: a folder (or URL) to which all tuples are written, so that `ps.settle` can make the lost outputs later.
-    * `shared`: a folder (or URL) in which shards tell each other after each batch what their tuples are worth, so that memory moves to
+    * `shared`: a folder (or URL) in which shards exchange after each batch what their tuples are worth, so that memory moves to
       where it is worth most; by default that of the archive. Without either, or with False, all shards have equal shares.
     * `min_recall`: 0.9 warns when a batch has a smaller recall; (0.9, "fail") fails the batch, and nothing of it is committed.
     * `max_output_per_batch`: 1_000_000 fails a batch in which all shards together make more outputs (before `condition`), and nothing of it

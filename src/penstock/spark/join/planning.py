@@ -17,6 +17,7 @@ from penstock.core.budget import Memory
 from penstock.core.errors import PenstockError, choose
 from penstock.core.graph import is_graph
 from penstock.core.predicate import PredicateSpec
+from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
 from penstock.ledger.ledger import FUNCTION, LedgerPlan
@@ -29,13 +30,12 @@ from penstock.shard.overhead import overhead_of
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import LOST, TIME, VALUE, ShardPlan
-from penstock.shard.shares.budget import Budget
+from penstock.shard.shares.joint_budget import Budget
 from penstock.shard.state_rows import JOINS
 from penstock.shard.stream_window import ends_of
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,
-    in_ticks,
     judged_columns,
     least_recall,
     limit_of,
@@ -153,7 +153,7 @@ def plan_join(
             "objective": objective,
         }
         | compared.options()
-        | {option: in_ticks(option, value) for option, value in options.items()},
+        | in_ticks(EVENT_TIME, **options),
         schema=arrow_schema(schema if condition is None else T.StructType([*schema, T.StructField(LOST, T.DoubleType())])),
         times=tuple(columns.get(side.time, TIME) for side, columns in zip(sides, out, strict=True)),
         has_importance=weighed,

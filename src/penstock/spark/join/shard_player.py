@@ -19,7 +19,7 @@ from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.exchange import Exchange
-from penstock.shard.shares.moves import period
+from penstock.shard.shares.next_shares import period
 from penstock.shard.state_rows import ShardState
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.policies.table import POLICIES
 from penstock.shard.cells import CELL
 from penstock.shard.counts import BESIDE, HAPPENING, OVERHEADS, PLAYED, RETAINED, TOTAL, Count, counted
-from penstock.shard.meter.interval import Z
+from penstock.shard.meter.interval import limits_in_sql
 from penstock.shard.shard_plan import ShardPlan
 
 COUNTS = "counts"
@@ -137,23 +137,10 @@ def _shares(made: str, lost: str, sampled: str, variance: str, reach: str, unkno
     by a shard.
     """
     some, every, guess = f"sum({made})", f"sum({made} + {lost})", f"sum({sampled})"
-    low, high = _limits(guess, f"sum({variance})", f"max({reach})")
+    low, high = limits_in_sql(guess, f"sum({variance})", f"max({reach})")
     bounds = {"": every, "_low": f"{every} - {guess} + {high} + sum({unknown})", "_high": f"{every} - {guess} + {low}"}
     all_of_it = "1D" if known else f"if({some} is not null, 1D, null)"
     return {bound: f"coalesce(try_divide({some}, {of}), {all_of_it})" for bound, of in bounds.items()}
-
-
-def _limits(sampled: str, variance: str, reach: str) -> tuple[str, str]:
-    """The interval of what is estimated: `interval.limits` in SQL."""
-    without = f"{reach} = double('infinity')"
-    variance = f"least({variance}, greatest({sampled}, 0D) * {reach})"
-
-    def quantile(mean: str, variance: str, z: float) -> str:
-        spread = f"coalesce(try_divide({variance}, greatest({mean}, 0D) * {mean}), 0D)"
-        return f"{mean} * power(greatest(1 - {spread} / 9 + sqrt({spread}) * {z / 3!r}D, 0D), 3D)"
-
-    low, high = quantile(sampled, variance, -Z), quantile(f"({sampled} + {reach})", f"({variance} + {reach} * {reach})", Z)
-    return f"if({without}, least({sampled}, 0D), {low})", f"if({without}, {reach}, {high})"
 
 
 def _whole(text: str) -> str:

@@ -17,7 +17,6 @@ from penstock.shard.stream_window import window_text
 from penstock.spark.reshard.reshard import opened
 from penstock.spark.reshard.rewrite import StateRows
 from penstock.statistics.return_curves import picture
-from penstock.statistics.returns import Returns
 
 
 def explain_checkpoint(spark: SparkSession, checkpoint: str) -> str:
@@ -67,10 +66,8 @@ def _lines(rows: StateRows, batch: int) -> list[str]:
 
 def _learned(shards: list[Shard], names: list[str]) -> list[str]:
     """What all shards have learned together."""
-    sources = [shard.engine.statistics for shard in shards]
-    known = [source for source in sources if isinstance(source, Returns)]
-    if not known:
+    counted = [found for shard in shards if (found := shard.engine.statistics.counted_returns()) is not None]
+    if not counted:
         return []
-    tables = np.sum([source.tables for source in known], axis=0)
-    drawn = picture(tables, names, known[0].scale)
+    drawn = picture(np.sum([tables for tables, _ in counted], axis=0), names, counted[0][1])
     return [f"learned    {drawn[0]}", *(f"           {line}" for line in drawn[1:])]

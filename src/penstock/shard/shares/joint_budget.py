@@ -1,6 +1,6 @@
 """`ps.Budget`: one memory for several joins of a query, which moves between them as it does between the shards of one join.
 
-Each join begins with an equal part. With a folder that all can read, the shards of all joins tell each other what their tuples are worth
+Each join begins with an equal part. With a folder that all can read, the shards of all joins exchange what their tuples are worth
 (exchange.py), and memory goes where it is worth most; without one each join keeps its part (docs/decisions/0026).
 """
 
@@ -24,7 +24,7 @@ class Budget:
 
     * `memory`: a number of rows, or a size such as "2 GB", for all joins and shards together.
     * `joins`: the names of the joins. All have the same number of shards, and weigh their tuples in the same unit.
-    * `shared`: a folder (or URL) through which they tell each other what their tuples are worth. Without it each keeps its equal part.
+    * `shared`: a folder (or URL) through which they exchange what their tuples are worth. Without it each keeps its equal part.
 
     >>> budget = Budget(9000, joins=["clicks", "orders"])
     >>> budget.pools(("view", "click")).most, budget.parts

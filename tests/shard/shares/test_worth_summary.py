@@ -13,7 +13,7 @@ from penstock.core.problem import Problem
 from penstock.engine.contract import Engine
 from penstock.engine.opening import open_engine
 from penstock.policies.table import POLICIES, open_policy
-from penstock.shard.shares.worth import Load, points_of
+from penstock.shard.shares.worth_summary import Load, points_of
 from penstock.statistics.table import open_running
 from policy_kinds import DRAWN, NEEDS_BOUND
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.shard.shares.moves import EQUAL, Summary, equal_share, next_shares, part, targets
+from penstock.shard.shares.next_shares import EQUAL, Summary, equal_share, next_shares, part, targets
 from strategies import examples
 
 POINTS = st.lists(st.tuples(st.sampled_from((0.0, 1.0, 1.5, 2.0, 8.0)), st.integers(0, 40)), min_size=1, max_size=8)
