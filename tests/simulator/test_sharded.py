@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no number": ({"shards": 0}, "shards must be a whole number >= 1, got 0"),
     "too many": ({"shards": 10_001}, "shards must be at most 10,000"),
     "memory too small": ({"shards": 30}, "memory must hold at least one row per shard"),
-    "rows": ({"window": "rows:5", "half_life": 4}, "shards must be left out where a window counts the rows of a whole stream"),
+    "rows": ({"window": "rows:5", "half_life": 4}, "shards must be 1 where a window counts the rows of a whole stream, as that of"),
     "another predicate": ({"predicate": "<"}, "shards are simulated for equal keys only, got predicate '<'"),
     "links": ({"predicate": "R.key = S.key"}, "for equal keys only, got predicate 'links'"),
     "the future": ({"stats": "whole"}, "stats of a join in shards must be one of window, decayed, sketch, got 'whole'"),

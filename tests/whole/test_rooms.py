@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from places import ROOT
 
 SOURCE, TESTS = ROOT / "src" / "penstock", ROOT / "tests"
+ROOMS = {path.parent for path in SOURCE.rglob("__init__.py")} - {SOURCE}
 
 
 def test_the_drawing_is_true():
@@ -35,10 +37,54 @@ def test_each_room_says_what_lives_in_it_and_what_it_imports():
         if path.parent != SOURCE:
             said = path.read_text(encoding="utf-8")
             assert said.count("\n") >= 4 and "mports" in said, path
+            assert _said_to_be_imported(path) == _imported(path.parent), path
+
+
+def test_what_a_room_says_of_its_files_is_there():
+    for path in SOURCE.rglob("__init__.py"):
+        room = path.parent
+        near = [room, *(one for one in ROOMS if _name(room, one) in _imported(room))]
+        for word in re.findall(r"`([a-z][a-z_]*)/?(?:\.[A-Z]\w*)?`", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""):
+            assert any((one / word).is_dir() or (one / f"{word}.py").is_file() for one in near), (room, word)
+
+
+def _said_to_be_imported(path: Path) -> set[str]:
+    """The rooms that are named after "Imports" in what a room says of itself."""
+    said = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").rpartition("Imports")[2]
+    if "every other room" in said:
+        return {room.name for room in ROOMS if room.parent == SOURCE and room != path.parent}
+    return set(re.findall(r"\w+", said)) & {_name(path.parent, room) for room in ROOMS}
+
+
+def _imported(room: Path) -> set[str]:
+    """The rooms that the files of one import, itself and what lies in it apart."""
+    found = set()
+    for file in room.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) and node.module else []
+            found |= {_room_of(name) for name in names if name.startswith("penstock.")}
+    return {_name(room, one) for one in found if one != SOURCE and not one.is_relative_to(room)}
+
+
+def _room_of(module: str) -> Path:
+    """The room that a module, or a name in it, lies in."""
+    room = SOURCE
+    for part in module.split(".")[1:]:
+        if room / part in ROOMS:
+            room /= part
+    return room
+
+
+def _name(room: Path, other: Path) -> str:
+    """The name of another room, seen from this one: of those in it, the outermost that is not around both."""
+    whole, shared = other.relative_to(SOURCE).parts, 0
+    while shared < len(whole) - 1 and whole[: shared + 1] == room.relative_to(SOURCE).parts[: shared + 1]:
+        shared += 1
+    return whole[shared]
 
 
 def test_each_test_lies_in_a_room_of_the_source_and_imports_from_no_other():
-    rooms = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.py")} - {Path()} | {Path("whole")}
+    rooms = {room.relative_to(SOURCE) for room in ROOMS} | {Path("whole")}
     files = list(TESTS.rglob("test_*.py"))
     assert not [path for path in files if path.parent.relative_to(TESTS) not in rooms]
     assert not [path for path in TESTS.rglob("*.py") if re.search(r"^\s*(from|import) test_", path.read_text(encoding="utf-8"), re.M)]

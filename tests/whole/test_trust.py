@@ -21,7 +21,7 @@ import penstock as ps
 from engines import running_engine
 from held_shards import Held, a_batch, plan
 from penstock.core import compiled
-from penstock.core.owned_folder import own_folder
+from penstock.core.compiling.owned_folder import own_folder
 from penstock.core.problem import Problem
 from penstock.shard import local_copy as local
 from penstock.shard.shard import Shard

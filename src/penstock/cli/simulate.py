@@ -176,13 +176,13 @@ def _check(trace: Trace, names: Sequence[str], options: dict[str, Any], shards: 
     from penstock.policies.opt import Opt
     from penstock.policies.table import AUTO, best_policy, open_policy
     from penstock.shard.overhead import for_statistics, overhead_of
-    from penstock.simulator.sharded import check_shards
+    from penstock.simulator.sharded import check_divisible
     from penstock.statistics.table import RUNNING, open_running
 
     columns = {"has_importance": trace.importance is not None, "has_lifetime": trace.lifetime is not None}
     problem = Problem.of(trace.streams, **(options | columns))
     for name in names if shards is not None else ():
-        check_shards(problem, shards, name)
+        check_divisible(problem, shards, name)
     room = None if shards is None else for_statistics(overhead_of(None, problem.budget, shards))
     opened = [open_policy(name, problem, also=(Opt.name,), room=room) for name in names if name != Opt.name]
     if AUTO in names and len({one.name for one in opened}) < len(opened):

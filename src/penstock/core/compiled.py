@@ -21,9 +21,9 @@ from numba.core import runtime as untyped_runtime
 from numba.core.compiler_lock import global_compiler_lock
 
 from penstock.core.compiling.archive import archive_name, pack, unpack
+from penstock.core.compiling.owned_folder import own_folder, own_name
 from penstock.core.compiling.parts import AnyMachine, WholeCompiler, part_of
 from penstock.core.compiling.turn import is_taken, turn
-from penstock.core.owned_folder import own_folder, own_name
 
 types: Any = untyped_types
 config: Any = untyped_config

@@ -12,9 +12,9 @@ _HEAD = f"""\
 # Every policy on every kind of stream
 
 Made by `penstock reproduce policies`. Each data set is played in 5, 10, 25 and 50 % of its mean window (what the exact
-join holds in the mean), under every policy, statistics `decayed`. Counted are outputs, or their value where tuples have an
-importance, after a warm-up of ten windows (two thirds of the trace where it has less than fifteen), and summed over
-{{parts}}. `ep-printed` and `output-printed` are `ep` and `output` as
+join holds in the mean), under every policy, statistics `decayed`. Counted are outputs, or their value where tuples
+have an importance, after a warm-up of ten windows (two thirds of the trace where it has less than fifteen), and
+summed over {{parts}}. `ep-printed` and `output-printed` are `ep` and `output` as
 their paper has them, before [we changed them](readings.md#switches). *Best* is the best single policy in hindsight,
 `{JUDGED}` included; the optimum knows the future ([how](optimum.md)), and is out of reach with more than two streams.
 Why it is counted so: [0024](decisions/0024-judging-policies.md).

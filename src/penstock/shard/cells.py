@@ -1,7 +1,8 @@
 """Arrow batches <-> packed cells: many rows travel as one binary value, shard by shard.
 
-Rows cross the boundary between Spark and Python one at a time, and that is what costs. So a first step packs the rows of a shard into
-cells of some thousand rows (Arrow IPC), which are the rows that the stateful operator sees, and a last step unpacks what it returns.
+Rows cross the boundary between Spark and Python one at a time, and that is what costs. A batch is cut into cells here
+(`to_cells`), of some thousand rows each (Arrow IPC): a first step packs the rows of a shard into them, the stateful operator sees them as
+its rows, and a last step unpacks what it returns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Late rows: those that come after what their stream's `lateness` promised. Here it is decided how many there are (`n_late`).
 
 The engine counts a row whose own window has passed. A row that breaks the promise while its window is still open is counted here; so is
-one that is refused, because a window that counts rows depends on the order of arrival. What late rows have missed is another question
-(meter/past_rows.py).
+one that is refused, because a window that counts rows depends on the order of arrival. `Shard.pieces` adds up the two counts. What late
+rows have missed is another question (meter/past_rows.py).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.compiling.owned_folder import own_folder, own_name
 from penstock.core.errors import PenstockError
-from penstock.core.owned_folder import own_folder, own_name
 from penstock.core.state_encoding import LINE, unpack, write
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.payload import Block, Changes, Payload

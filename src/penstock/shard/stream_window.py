@@ -112,13 +112,17 @@ def check_matches(matches: Any) -> None:
         raise PenstockError(f"matches must be a whole number of joined rows >= 1, or None for any number, got {matches!r}")
 
 
-def check_shards(windows: Mapping[str, int | str], shards: int | None) -> bool:
-    """Whether a window counts the rows of a whole stream, so that there can be one shard only."""
-    by_row = [name for name, window in windows.items() if str(window).startswith("rows:")]
+def check_shards(windows: Mapping[str, int | str | Window], shards: int | None) -> bool:
+    """Whether a window counts the rows of a whole stream, so that there can be one shard only.
+
+    >>> check_shards({"R": "rows:5", "S": 100}, 1), check_shards({"R": 100}, 4)
+    (True, False)
+    """
+    by_row = [name for name, window in windows.items() if Window.parse(window).kind == "rows"]
     if by_row and shards not in (None, 1):
         raise PenstockError(
             f"shards must be 1 where a window counts the rows of a whole stream, as that of {by_row[0]} does, got {shards}; "
-            "rows_per_key= counts those of each key and can be divided"
+            "rows_per_key counts those of each key and can be divided"
         )
     return bool(by_row)
 

@@ -33,6 +33,7 @@ from penstock.shard.division import for_tuples, part_of, shard_count
 from penstock.shard.overhead import for_statistics, overhead_of, place_of
 from penstock.shard.shares.next_shares import next_shares, period
 from penstock.shard.spark_hash import placed
+from penstock.shard.stream_window import check_shards
 from penstock.simulator.played_shard import PlayedShard, summed
 from penstock.statistics.table import RUNNING
 
@@ -117,7 +118,7 @@ def _play(
                     join.weigh(number, tell=tells)
 
 
-def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
+def check_divisible(problem: Problem, shards: Any, policy: Any) -> int:
     """The number of shards, for a join that Spark divides by its keys."""
     count = shard_count(shards)
     if policy == Opt.name:
@@ -128,10 +129,7 @@ def check_shards(problem: Problem, shards: Any, policy: Any) -> int:
     if problem.predicate.name != "=" or problem.graph is not None:
         told = problem.predicate.name if problem.graph is None else "links"
         raise PenstockError(f"shards are simulated for equal keys only, got predicate {told!r}: leave shards out")
-    for name, window in zip(problem.streams, problem.windows, strict=True):
-        if window.kind == "rows" and count > 1:
-            why = "counts the rows of a whole stream, which shards cannot"
-            raise PenstockError(f"shards must be left out where a window {why}, got {window.kind!r} for stream {name}")
+    check_shards(dict(zip(problem.streams, problem.windows, strict=True)), count)
     return count
 
 
@@ -165,7 +163,7 @@ class ShardedJoin:
         stepwise: bool = False,
     ) -> ShardedJoin:
         """A join that has seen nothing yet, one of so many that share all of the memory."""
-        count, keep = check_shards(problem, shards, policy), read_keep(keep)
+        count, keep = check_divisible(problem, shards, policy), read_keep(keep)
         overhead = overhead_of(None, whole, count * joins if whole.in_bytes else count)
         part = replace(problem, budget=_part(whole, problem, allocation, count * joins, overhead))
         keys = [trace.table[name] for name in trace.key_columns]

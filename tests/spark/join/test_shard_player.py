@@ -40,7 +40,7 @@ def test_a_batch_query_is_played_slice_by_slice_by_rows_and_by_bytes(slice_rows,
     monkeypatch.setattr(Shard, "pieces", lambda shard, *given: plays.append(given) or pieces(shard, *given))
     random = Random(5)
     tables = [pa.concat_tables(parts) for parts in zip(*(a_batch(random, at, 20) for at in range(0, 400, 20)), strict=True)]
-    frames = list(shard_player.ShardPlayer(plan(10_000, "prob"))._play_all(0, iter(cells(tables, 5))))
+    frames = list(shard_player.ShardPlayer(plan(10_000, "prob"), None, None)._play_all(0, iter(cells(tables, 5))))
     made = Counter(
         tuple(row.values()) for frame in frames for cell in frame[CELL] if cell is not None for row in from_cell(cell).to_pylist()
     )

@@ -1,4 +1,4 @@
 """What a shard returns of a batch: its joined rows, its rows for the ledger, and how many outputs it may make.
 
-Imports the shard's plan and what holds its rows (`cells`, `payload`, `stream_window`, `waiting_rows`), and the rooms below; never `shard`.
+Imports core, engine, and of the shard its plan and what holds its rows (`cells`, `payload`, `stream_window`, `waiting_rows`).
 """

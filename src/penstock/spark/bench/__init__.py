@@ -1,4 +1,4 @@
 """`penstock bench spark`: contenders for one job, one after the other on one session.
 
-Imports join.
+Imports core, session and join.
 """

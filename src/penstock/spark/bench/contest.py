@@ -20,7 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from penstock.core.slow_notice import Say
 from penstock.spark.bench.contenders import CONTENDERS, OBSERVED, ROCKSDB, STORE, Contender, Job, query, sides_of
 from penstock.spark.session.java import Java
-from penstock.spark.session.session import start_session
+from penstock.spark.session.session import silence, start_session
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _PATIENCE = 0.2  # seconds between looks at a query
@@ -73,7 +73,7 @@ def open_session(cores: int) -> SparkSession:
     """A session on so many cores of this machine, or the one that is open."""
     settings = {"spark.ui.enabled": "false", "spark.driver.memory": "4g", "spark.sql.session.timeZone": "UTC"}
     spark = start_session("penstock bench", settings, master=f"local[{cores}]")
-    spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
+    silence(spark)
     return spark
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.core.errors import PenstockError
 from penstock.pipeline.sql_functions import KEYWORDS, MOMENTS, NEEDS_ARGUMENT, NODES, PASSING, RANDOM, STEADY, TIMELY
@@ -22,7 +21,7 @@ _REPLAY = "a batch that is played again must give the same outputs"
 _LATER = "an archive is settled later, and must give the same then"
 
 
-def check_steady(spark: SparkSession, condition: str, columns: Sequence[str], judged: Any, *, archived: bool) -> None:
+def check_steady(spark: SparkSession, condition: str, columns: Sequence[str], judged: DataFrame, *, archived: bool) -> None:
     """Refuse a condition that is not deterministic; with an archive, one that settles otherwise. `judged` is a frame that it filters."""
     if not hasattr(spark, "_jsparkSession"):
         trouble = unsteady(condition, columns, archived=archived)
@@ -69,7 +68,7 @@ def _draws(spark: SparkSession, condition: str) -> bool:
     return False
 
 
-def _replaced(spark: SparkSession, judged: Any) -> Java:
+def _replaced(spark: SparkSession, judged: DataFrame) -> Java:
     """The condition that a frame is filtered by, with what Spark plays for functions that it replaces (ifnull, left): these do not fold."""
     rule = spark._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions  # type: ignore[union-attr]
     return rule.apply(judged._jdf.queryExecution().analyzed()).condition()

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Ints
@@ -61,7 +62,7 @@ class Gate(StatefulProcessor):
         """Open the state: the sums so far."""
         self.totals = handle.getValueState("totals", "sums string")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Let the rows of a task pass; or add up the counts of all, and let the batch pass."""
         if int(key[0]) != _COUNTING:
             yield from rows

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.state_schema import CELL_KEY, CELL_VALUE, HEAD
@@ -28,7 +29,7 @@ class JoinProcessor(StatefulProcessor):
         self.head = handle.getValueState("head", HEAD)
         self.cells = handle.getMapState("cells", CELL_KEY, CELL_VALUE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Play what has come for a shard."""
         from penstock.spark.join.shard_player import ShardPlayer  # and with it the engine, which takes a second
 

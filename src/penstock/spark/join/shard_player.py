@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 from penstock.core.errors import PenstockError
 from penstock.ledger.epochs import enter
@@ -39,7 +40,7 @@ Packed = tuple[int, int, int, int, bytes | None, bytes | None, int]
 class ShardPlayer:
     """Plays the packed rows of a shard through its engine."""
 
-    def __init__(self, plan: ShardPlan, head: Any = None, cells: Any = None) -> None:
+    def __init__(self, plan: ShardPlan, head: ValueState, cells: MapState) -> None:
         self.plan = plan
         self.head = head
         self.cells = cells

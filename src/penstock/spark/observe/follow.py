@@ -8,9 +8,11 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from penstock.core.errors import PenstockError
 from penstock.spark.session.first_line import first_line
+from penstock.spark.session.session import silence
 
 _POLL = 0.2  # seconds
 
@@ -26,7 +28,7 @@ def follow(query: StreamingQuery, name: str, stopped: Callable[[], bool] = lambd
     while running:
         running = not _ended(query)
         if running and stopped():
-            SparkSession.active().sparkContext.setLogLevel("OFF")  # a batch that is cut off says so at length
+            silence(SparkSession.active())
             query.stop()
             return
         last = query.lastProgress
@@ -46,7 +48,7 @@ def _ended(query: StreamingQuery) -> bool:
         raise PenstockError(f"the query failed: {cause(error)}") from error
 
 
-def _event(progress: Any, metrics: dict[str, Any]) -> dict[str, Any]:
+def _event(progress: StreamingQueryProgress, metrics: dict[str, Any]) -> dict[str, Any]:
     seconds = progress.durationMs.get("triggerExecution", 0) / 1000
     rows = metrics.get("n_input")
     return {

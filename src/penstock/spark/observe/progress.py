@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from penstock.core.errors import PenstockError
 from penstock.spark.observe.metrics import HAS_IMPORTANCE
@@ -66,7 +68,7 @@ def progress(query: StreamingQuery) -> Progress | None:
     return Progress(int(last.batchId), Joins(joins))
 
 
-def joins_in(event: Any) -> dict[str, dict[str, Any]]:
+def joins_in(event: StreamingQueryProgress) -> dict[str, dict[str, Any]]:
     """The metrics of the joins in a progress event, by name."""
     found = {name: _numbers(row) for name, row in event.observedMetrics.items()}
     return {name: numbers for name, numbers in found.items() if _is_ours(numbers)}
@@ -77,7 +79,7 @@ def filled(numbers: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     return {name: before.get(name) if value is None else value for name, value in numbers.items()}
 
 
-def _numbers(row: Any) -> dict[str, Any]:
+def _numbers(row: Row | dict[str, Any]) -> dict[str, Any]:
     """The metrics in a row, which under Spark Connect comes as a list of values and a schema."""
     found = row if isinstance(row, dict) else row.asDict()
     if set(found) == {"values", "schema"}:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
 from penstock.generator.zipf import Generator, with_times
 
@@ -54,7 +55,7 @@ class GeneratorSource(DataSource):
         weighed = json.loads(self.options["settings"])["arguments"].get("importance")
         return "stream string, time timestamp, key bigint" + (", importance double" if weighed else "")
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The reader."""
         return Reader(json.loads(self.options["settings"]))
 
@@ -112,7 +113,8 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         step = max(1, int(_TASK_ROWS / self.made.rows_per_tick))
         return [Stretch(at, min(at + step, end["tick"])) for at in range(start["tick"], end["tick"], step)]
 
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a stretch."""
+        assert isinstance(partition, Stretch)
         table = self.made.arrivals(partition.begin, partition.end, self.ticks)
         yield from with_times(table, self.start, self.length).to_batches()

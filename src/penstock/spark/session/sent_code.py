@@ -12,9 +12,8 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pyspark import SparkFiles
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -63,7 +62,7 @@ def send_code(spark: SparkSession) -> SentCode | None:
     return _sent[application]
 
 
-def _send(context: Any, name: str, code: bytes) -> SentCode:
+def _send(context: SparkContext, name: str, code: bytes) -> SentCode:
     made = SentCode(name, hashlib.sha256(code).hexdigest())
     folder = tempfile.mkdtemp(prefix="penstock-")  # Spark reads from there whenever an executor asks
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

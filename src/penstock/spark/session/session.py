@@ -50,6 +50,11 @@ def quiet_session() -> SparkSession:
     return SparkSession.getActiveSession() or start_session("penstock", {"spark.ui.enabled": "false"})
 
 
+def silence(spark: SparkSession) -> None:
+    """Have a session log nothing any more: a query that is stopped in the middle of a batch complains at length."""
+    spark.sparkContext.setLogLevel("OFF")
+
+
 def use_this_python(spark: SparkSession) -> None:
     """Have Spark's workers on this machine run the Python that runs this program, where nobody said which.
 

@@ -115,6 +115,7 @@ def settlement(
     for told in mixed({"to": None if to is None else os.fspath(to)}, others):
         raise PenstockError(told)
     pages = ledger_of(archive, checkpoint, name, query)
+    # Not `start_session`, which is for commands: what the Spark of a program of the user's logs is the user's affair.
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     use_this_python(spark)
     plan = f"{pages.store.given}/{pages.folder}"

@@ -1,0 +1,28 @@
+"""Lines of the documents fit beside code in an editor: what can be wrapped is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from places import ROOT
+
+MOST = 120
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_lines_of_prose_are_wrapped():
+    assert not [(path.name, number) for path in PAGES for number, line in _prose(path) if len(line) > MOST and " " in line[80:]]
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a page with their numbers, without tables, code and drawings."""
+    is_code, is_drawing, before = False, False, ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not before:
+            is_drawing = line.startswith("    ")
+        if not is_code and not is_drawing and not line.startswith(("|", "<")):
+            yield number, line
+        before = line.strip()
