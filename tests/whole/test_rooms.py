@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def _said_to_be_imported(path: Path) -> set[str]:
     return set(re.findall(r"\w+", said)) & {_name(path.parent, room) for room in ROOMS}
 
 
+@cache
 def _imported(room: Path) -> set[str]:
     """The rooms that the files of one import, itself and what lies in it apart."""
     found = set()
