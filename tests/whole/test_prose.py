@@ -1,7 +1,8 @@
-"""Lines of the documents fit beside code in an editor: what can be wrapped is."""
+"""The documents: lines that fit beside code in an editor, and files that are where they are said to be."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,12 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 
 def test_lines_of_prose_are_wrapped():
     assert not [(path.name, number) for path in PAGES for number, line in _prose(path) if len(line) > MOST and " " in line[80:]]
+
+
+def test_the_files_that_contributing_names_are_there():
+    files = {path.relative_to(ROOT).as_posix() for room in ("src", "tests", "docs") for path in (ROOT / room).rglob("*.py")}
+    named = re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert not [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in files)]
 
 
 def _prose(path: Path) -> Iterator[tuple[int, str]]:
