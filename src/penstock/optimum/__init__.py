@@ -1,4 +1,4 @@
 """The optimum: the best that any policy could have done, all future known, and the schedule that does it (docs/optimum.md).
 
-Imports core, engine, statistics and policies: a schedule is replayed by the ordinary engine with the policy `opt`.
+Imports core, engine, relation, statistics and policies: a schedule is replayed by the ordinary engine with the policy `opt`.
 """

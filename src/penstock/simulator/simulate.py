@@ -153,7 +153,7 @@ def _told(played: Trace, run: JoinRun) -> JoinRun:
     if not isinstance(played, LinkedTrace):
         return run
     filtered = None if run.filtered is None else played.filtered
-    run = told_by_old_rows(run, played.row, None)
+    run = in_rows_of_trace(run, played.row, None)
     return replace(run, n_input=played.n_input, n_filtered=len(played.filtered), filtered=filtered)
 
 
