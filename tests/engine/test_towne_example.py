@@ -48,3 +48,11 @@ def test_a_tuple_leaves_with_its_last_fact_and_is_counted_as_expired() -> None:
     assert run.expired.tolist() == [0] and [rows.tolist() for _, rows in run.memory_log][2:] == [[0, 1, 2], [1, 2, 3], [1, 2, 3, 4]]
     late = ps.simulate(trace, window=9, memory=9, policy="fifo", through=facts, clock="streams", keep=keep)
     assert late.expired.tolist() == [] and late.outputs.tolist() == run.outputs.tolist()  # R has come to 1 only: one of 2 may follow
+
+
+def test_a_fact_that_has_ended_holds_together_what_it_has_joined() -> None:
+    """The picture in docs/decisions/0031: r stays, though its only fact has ended."""
+    trace = ps.Trace({"stream": ["R", "S", "T"], "time": [0, 1, 3], "key": ["r", "s", "t"]})
+    first = ps.relation({"a": ["r"], "b": ["s"], "end": [2]}, links=["R.key = a", "b = S.key"], name="f")
+    second = ps.relation({"b": ["s"], "c": ["t"]}, links=["S.key = b", "c = T.key"], name="g")
+    assert ps.exact(trace, window=9, through=[first, second], keep=ps.Keep(outputs=True)).outputs.tolist() == [[3, 0, 1, 2, 0, 0]]

@@ -294,6 +294,10 @@ class Context:
         present = self.memory if self.switches.get("mn") == "memory" else self.memory + self.arrivals
         return [y for y in present if y.stream == stream and self.match(x, y)]
 
+    def first_importance(self, x: Tuple) -> float:
+        """What a score that begins at the importance begins at."""
+        return x.importance
+
     def mn(self, x: Tuple) -> int:
         """The number of matches of x; with more than two streams the product over the others."""
         return math.prod(len(self.near(x, stream)) for stream in self.partners(x))
@@ -354,7 +358,7 @@ def dgl(x: Tuple, context: Context) -> tuple[Number, ...]:
     times = multiplier(context)
     if x.instant == context.instant:
         simpprob = context.switches.get("dgl-init") == "simpprob"
-        context.state[x.number] = units(x.importance * (times * mn if simpprob else times))
+        context.state[x.number] = units(x.importance * (times * mn) if simpprob else context.first_importance(x) * times)
     elif any(y.stream != x.stream and context.match(x, y) for y in context.arrivals):
         alpha = context.window(x) if context.alpha is None else context.alpha
         gain = units(x.importance * (mn * float(context.remaining(x)) * (times / alpha)))
@@ -436,7 +440,7 @@ SCORES: dict[str, Callable[[Tuple, Context], tuple[Any, ...]]] = {  # (score, ti
     "fifo": lambda x, context: (x.instant,),
     "prob": lambda x, context: (context.p(x),),
     "life": life,
-    "simp": lambda x, context: (x.importance,),
+    "simp": lambda x, context: (context.first_importance(x),),
     "simpprob": simpprob,
     "dimpprob": lambda x, context: (x.importance * context.mn(x), x.importance),
     "dgl": dgl,
@@ -542,15 +546,20 @@ def combined(memory: list[Tuple], arrivals: list[Tuple], n_streams: int) -> Iter
         yield from product(*([x for x in source if x.stream == s] for s, source in enumerate(sources)))
 
 
-def place(rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str, str], batches: Iterable[int] | None) -> list[Tuple]:
-    """The rows with their instants and expiries; consecutive rows of one time and one batch are an instant."""
-    boundaries = set(batches or ())
+def place(
+    rows: Sequence[Row], windows: Sequence[Window], switches: Mapping[str, str], batches: Iterable[int] | None, without: Iterable[int] = ()
+) -> list[Tuple]:  # fmt: skip
+    """The rows `without` some, with their instants and expiries; consecutive rows of one time and one batch are an instant."""
+    boundaries, last = list(batches or ()), -1
     tuples: list[Tuple] = []
     instant = -1
     for number, row in enumerate(rows):
+        if number in without:
+            continue
         if number and row.time < rows[number - 1].time and any(window[0].startswith("rows") for window in windows):
             raise ValueError(f"a count window needs rows in order of time, got time {row.time} in row {number}")
-        instant += number == 0 or number in boundaries or row.time != rows[number - 1].time
+        instant += last < 0 or any(last < one <= number for one in boundaries) or row.time != rows[last].time
+        last = number
         kind, *size = windows[row.stream]
         if row.lifetime is not None:
             expiry, limit = row.time + row.lifetime, None

@@ -13,6 +13,7 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.core.trace import Ints, Trace
+    from penstock.relation.relation import Relation
 
 _TAKEN = ("stream", "time", "importance", "size", "lifetime")
 
@@ -33,6 +34,7 @@ def read_input(
     importance: str | None,
     size: str | None,
     predicate: str,
+    through: Sequence[Relation],
     streams: str | None,
     time_unit: str | None,
 ) -> Input:
@@ -48,10 +50,11 @@ def read_input(
                 raise PenstockError(
                     f"{option} names a column of streams that have a file each, got {text!r} with one file: a trace calls it {option[2:]}"
                 )
-        return Input(read_trace(paths[0], key=key_columns(key, predicate), streams=named, time_unit=time_unit))
+        keys = [] if through and key is None else key_columns(key, predicate)
+        return Input(read_trace(paths[0], key=keys, streams=named, time_unit=time_unit))
     found = _named(paths, named)
-    columns = _columns(list(found), time=time, key=key, importance=importance, size=size, predicate=predicate)
-    keys = _keys(columns[0])
+    columns = _columns(list(found), time=time, key=key, importance=importance, size=size, predicate=predicate, through=through)
+    keys = [] if through else _keys(columns[0])
     read = read_streams(found, dict(zip(found, columns, strict=True)), key=keys, time_unit=time_unit)
     for stream, count in read.untimed.items():
         note(f"rows of {stream} without a time are left out, as on Spark: {count:,}")
@@ -70,16 +73,28 @@ def _named(paths: Sequence[Path], names: Sequence[str] | None) -> dict[str, Path
 
 
 def _columns(
-    streams: Sequence[str], *, time: str | None, key: str | None, importance: str | None, size: str | None, predicate: str
+    streams: Sequence[str],
+    *,
+    time: str | None,
+    key: str | None,
+    importance: str | None,
+    size: str | None,
+    predicate: str,
+    through: Sequence[Relation],
 ) -> list[dict[str, str]]:
     """For each stream, which column of the trace is which of its own; keys have the names of the first stream's."""
+    from penstock.core.facts import Through
     from penstock.core.graph import Graph, is_graph
 
     times = by_stream(time or "time", "--time", streams, one=True)
     out = [{"time": own[0]} for own in times]
-    if is_graph(predicate):
-        if key is not None:
-            raise PenstockError(f"--key must be left out where links name the columns, got {key!r}")
+    if key is not None and (through or is_graph(predicate)):
+        raise PenstockError(f"--key must be left out where links name the columns, got {key!r}")
+    if through:
+        for relation in through:
+            for link in Through.parse(relation.called, relation.links, streams).links:
+                out[link.stream][link.column] = link.column
+    elif is_graph(predicate):
         graph = Graph.parse(predicate, streams, cross=True)
         for number, own in enumerate(out):
             own |= {name: name for name in graph.columns(number)}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-_JOIN, _SHED, _BEST, _RESULT = "The join", "The memory and who leaves it", "The optimum", "The result"
+_JOIN, _THROUGH, _SHED, _BEST, _RESULT = "The join", "Relations", "The memory and who leaves it", "The optimum", "The result"
 
 
 def _option(panel: str, metavar: str, text: str, *names: str, default: str | bool = True) -> Any:
@@ -86,13 +86,52 @@ Predicate = Annotated[
     ),
 ]
 Cross = Annotated[bool, _option(_JOIN, "", "Let streams that no links connect match freely.", "--cross")]
+Relations = Annotated[
+    list[str] | None,
+    _option(
+        _THROUGH,
+        "FILE",
+        "Join the streams through the facts in this table, which need no key then: pairs.csv, or with a name pairs=zones.csv. May be given "
+        "several times.",
+        "--relation",
+        default="none",
+    ),
+]
+Links = Annotated[
+    list[str] | None,
+    _option(
+        _THROUGH,
+        "TEST",
+        "A stream's column and the attribute of the relation that has its values, one for each stream: 'R.x = a', 'b = S.y'; of several "
+        "relations 'pairs: R.x = a'.",
+        "--link",
+        default="none",
+    ),
+]
+FactBegin = Annotated[
+    str | None,
+    _option(_THROUGH, "COLUMN", "From when on a fact is active; null: always before.", "--relation-begin", default="begin, if there"),
+]
+FactEnd = Annotated[
+    str | None, _option(_THROUGH, "COLUMN", "When a fact was deleted; null: not yet.", "--relation-end", default="end, if there")
+]
+FactWeight = Annotated[
+    str | None,
+    _option(
+        _THROUGH, "COLUMN", "What joins through a fact is worth so many times as much.", "--relation-weight", default="weight, if there"
+    ),
+]
+FactId = Annotated[
+    str | None,
+    _option(_THROUGH, "COLUMN", "What tells facts apart that have the same values.", "--relation-id", default="the linked columns"),
+]
 Key = Annotated[
     str | None,
     _option(
         _JOIN,
         "COLUMNS",
         "The columns of the key, with commas between them; of streams with a file each also R=a,S=b.",
-        default="key; none with links",
+        default="key; none with links or relations",
     ),
 ]
 TimeUnit = Annotated[
@@ -194,7 +233,7 @@ ScheduleFile = Annotated[Path | None, _option(_BEST, "FILE", "Write the schedule
 CurvePlot = Annotated[Path | None, _option(_BEST, "FILE", "Draw the --curve: .png, .svg or .html.", "--plot")]
 
 # The result.
-Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member.")]
+Outputs = Annotated[Path | None, _option(_RESULT, "FILE", "Write the outputs: policy, time, the row number of each member and fact.")]
 MemoryLog = Annotated[Path | None, _option(_RESULT, "FILE", "Write the memory after each instant: policy, time, row numbers.")]
 Plot = Annotated[
     Path | None,

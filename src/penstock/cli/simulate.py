@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -21,6 +22,7 @@ from penstock.cli.output import (
     print_json,
     wants_json,
 )
+from penstock.cli.relations.through import read_relations, relation_sources
 from penstock.cli.simulate_output import Sized, as_json, check_chart, memory_table, outputs_table, print_runs, sizes_chart, write
 from penstock.cli.texts import check_size, integer, memories, moment, real, settings, span, words
 from penstock.core.errors import PenstockError
@@ -65,6 +67,12 @@ def simulate(
     ahead: opt.Ahead = "none",
     predicate: opt.Predicate = "=",
     cross: opt.Cross = False,
+    relation: opt.Relations = None,
+    link: opt.Links = None,
+    relation_begin: opt.FactBegin = None,
+    relation_end: opt.FactEnd = None,
+    relation_weight: opt.FactWeight = None,
+    relation_id: opt.FactId = None,
     switch: opt.Switches = None,
     key: opt.Key = None,
     time: opt.TimeColumn = None,
@@ -85,6 +93,11 @@ def simulate(
     check_target("--plot", plot, PICTURES)
     for trace in traces:
         check_different({"TRACE": trace, "--rates": rates, "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
+    for source in relation_sources(relation or ()).values():
+        check_different({"--relation": Path(source), "--outputs": outputs, "--memory-log": memory_log, "--plot": plot})
+    through = read_relations(
+        relation or (), link or (), begin=relation_begin, end=relation_end, weight=relation_weight, id=relation_id
+    )  # fmt: skip
     if (rates is not None) != (stats == "given"):
         raise PenstockError("--rates FILE and --stats given belong together, got only one of them")
     sizes = memories(memory)
@@ -119,13 +132,18 @@ def simulate(
     }
 
     from penstock.core.ticks import in_ticks
+    from penstock.relation.numbered import open_through
 
     columns = {"time": time, "key": key, "importance": importance, "size": size}
-    found = read_input(traces, **columns, predicate=predicate, streams=streams, time_unit=time_unit)
+    found = read_input(traces, **columns, predicate=predicate, through=through, streams=streams, time_unit=time_unit)
     rows = found.trace
+    options["through"] = numbered = open_through(rows, through or None)
     options["start"] = None if start is None else moment(start, "--start", rows)
     options = in_ticks(rows, **options)
-    problems = {text: _check(rows, names, options | in_ticks(rows, memory=text), count) for text in sizes}
+    if numbered is not None and count is not None:
+        raise PenstockError(f"--shards must be left out in a join through relations, got {shards}")
+    linked = {"through": () if numbered is None else numbered.through}
+    problems = {text: _check(rows, names, options | linked | in_ticks(rows, memory=text), count) for text in sizes}
     options |= {"ahead": _ahead(ahead), "shards": count, "batch": batch, "shared": shared}
     if clock != "streams" and next(iter(problems.values())).lateness.any():
         raise PenstockError(f"--lateness {lateness} needs --clock streams, got --clock {clock}")
@@ -223,7 +241,7 @@ def _play(
                 run = play(trace, policy=name, keep=Keep(**keep), progress=follow(f"{name} in {text}"), **mine)
                 runs.append(Sized(text, problem, run))
         if compared:
-            kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "switches")}
+            kept = {name: options[name] for name in ("window", "objective", "start", "predicate", "cross", "through", "switches")}
             whole = exact(trace, progress=follow("exact"), **kept)
     return runs, whole
 
@@ -232,7 +250,7 @@ def _optimum(trace: Trace, options: dict[str, Any], progress: Any) -> Iterator[J
     """The optimum in one memory, whatever the shards; where it is out of reach, a note instead."""
     from penstock.simulator.simulate import simulate as play
 
-    taken = ("window", "memory", "allocation", "objective", "model", "predicate", "cross", "start", "switches")
+    taken = ("window", "memory", "allocation", "objective", "model", "predicate", "cross", "through", "start", "switches")
     try:
         yield play(trace, policy=OPT, progress=progress, **{name: options[name] for name in taken})
     except PenstockError as error:

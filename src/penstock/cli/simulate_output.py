@@ -28,15 +28,18 @@ class Sized:
 
 
 def outputs_table(found: Input, runs: Sequence[Sized]) -> pa.Table:
-    """One row per output: policy, time, the row number of each member."""
+    """One row per output: policy, time, the row number of each member, and of the fact of each relation."""
     import pyarrow as pa
 
     parts = []
     for one in runs:
         run = one.run
         assert run.outputs is not None
-        rows = run.outputs[:, 1:] if found.row is None else found.row[run.outputs[:, 1:]]
+        rows = run.outputs[:, 1 : 1 + len(run.streams)]
+        rows = rows if found.row is None else found.row[rows]
         members = {_column(name): rows[:, place] for place, name in enumerate(run.streams)}
+        for place, relation in enumerate(one.problem.through, 1 + len(run.streams)):
+            members[f"fact_{relation.name}" if relation.name in (*members, "policy", "time") else relation.name] = run.outputs[:, place]
         parts.append(pa.table({"policy": pa.repeat(run.policy, len(rows)), "time": _times(found, run.outputs[:, 0]), **members}))
     return pa.concat_tables(parts)
 
@@ -157,6 +160,7 @@ def _line(one: Sized, whole: JoinRun | None) -> dict[str, str]:
         if whole:
             line["of exact value"] = share(run.value, whole.value)
     counts = {"shed": run.n_shed, "expired": run.n_expired, "late": run.n_late, "peak memory": run.peak_memory}
+    counts |= {} if run.n_filtered is None else {"filtered": run.n_filtered}
     counts |= {} if run.n_done is None else {"done": run.n_done}
     counts |= {} if run.n_ahead is None else {"ahead": run.n_ahead}
     return line | {name: number(count) for name, count in counts.items()}

@@ -62,7 +62,7 @@ class FactIndex:
         return self._active(which, link, low, high, time)
 
     def chances(self, stream: Ints, time: Ints, values: Ints) -> tuple[Ints, Floats]:
-        """For each row the end of its last chance, -NEVER where it has no chance at all; and the largest weight of its facts.
+        """For each row the end of the last of its facts, -NEVER where it has none; and the largest weight of its facts.
 
         With several relations the first of these ends counts, and the largest weights are multiplied; without facts the weight is 1.
         """

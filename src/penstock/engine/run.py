@@ -55,7 +55,8 @@ def memory_log(series: Ints, retained: Ints) -> list[tuple[int, Ints]]:
     order = np.lexsort((retained[:, 1], retained[:, 0]))
     rows = retained[order, 1]
     ends = np.searchsorted(retained[order, 0], np.arange(1, len(series) + 1), side="right")
-    return [(int(time), part) for time, part in zip(series[:, 0], np.split(rows, ends[:-1]), strict=True)]
+    parts = np.split(rows, ends[:-1]) if len(series) else []
+    return [(int(time), part) for time, part in zip(series[:, 0], parts, strict=True)]
 
 
 def record(

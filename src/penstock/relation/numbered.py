@@ -50,6 +50,11 @@ class Numbered:
         return cls(links, values, tuple(facts))
 
 
+def open_through(trace: Trace, through: Any) -> Numbered | None:
+    """What `through=` says, of a trace; None where it says nothing."""
+    return through if through is None or isinstance(through, Numbered) else Numbered.of(trace, through)
+
+
 def _facts(trace: Trace, relation: Relation, through: Through, table: pa.Table, slots: range, values: Ints) -> Facts:
     """The facts of one relation; the rows' numbers are written into `values`."""
     check_columns(relation, through, table)

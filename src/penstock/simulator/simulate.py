@@ -28,7 +28,7 @@ from penstock.optimum.replay import replay
 from penstock.policies.base import PolicySpec
 from penstock.policies.opt import Opt
 from penstock.policies.table import AUTO, open_policy
-from penstock.relation.numbered import Numbered
+from penstock.relation.numbered import open_through
 from penstock.simulator.rearranged import in_rows_of_trace, order_of_play, rearranged
 from penstock.simulator.sharded import play_shards
 from penstock.statistics.table import open_statistics
@@ -111,12 +111,14 @@ def simulate(
     limit = read_limit(ahead, lambda given, name: ticks(length(trace, given, name), name))
     if limit is not None and shards is not None:
         raise PenstockError(f"ahead must be left out with shards, which play a batch in the order of time, got {ahead!r}")
+    numbered = open_through(trace, through)
     if limit is not None:
         order, n_ahead = order_of_play(trace.time, limit)
+        if numbered is not None:
+            arguments["through"] = replace(numbered, values=numbered.values[order])
         return in_rows_of_trace(simulate(rearranged(trace, order), **arguments), order, n_ahead)
     timed = in_ticks(trace, window=window, memory=memory, lateness=lateness, start=start, alpha=alpha, half_life=half_life)
     clock = clock if clock is not None else "global" if shards is None else "streams"
-    numbered = None if through is None else Numbered.of(trace, through)
     if numbered is not None:
         _check_through(shards)
     problem = Problem.of(
