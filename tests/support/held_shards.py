@@ -49,9 +49,9 @@ class Held:
     def vault(self, plan: ShardPlan) -> ShardState:
         return ShardState(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
-    def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None) -> tuple[Shard, Result]:
+    def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None, clocks: Any = None) -> tuple[Shard, Result]:
         """One batch, from the state and back into it."""
-        clocks, vault = clocks_of(tables), self.vault(plan)
+        clocks, vault = clocks_of(tables) if clocks is None else clocks, self.vault(plan)
         shard = vault.open(nearby)
         result = shard.play(tables, clocks)
         vault.save(shard, result, clocks, nearby)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 import penstock as ps
-from penstock.spark.join.planning import arrow_schema
+from penstock.spark.join.arrow_types import arrow_schema
 from strategies import COMPILED
 
 ON_SPARK = [

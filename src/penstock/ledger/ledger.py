@@ -48,8 +48,9 @@ PICKLED = "pickle:"
 """Before such a function in ledgers of 0.1.0."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
-VERSION = 3
-"""Of the plan. In version 1, of release 0.1.0, pages have no manifests; from version 3 on they may say when each tuple expires."""
+VERSION = 4
+"""Of the plan. In version 1, of release 0.1.0, pages have no manifests; from version 3 on they may say when each tuple expires;
+in version 4 relations link the streams, whose facts are beside the pages (relation_pages.py)."""
 _TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 READERS = 16
@@ -74,7 +75,7 @@ class LedgerPlan:
     condition: str | None  # SQL over the columns of the result
     schema: str  # of the result, in Spark's JSON
     has_importance: bool
-    links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, and the links between them
+    links: str = NO_LINKS  # JSON: by stream the columns that are compared where it is not keys, their types, what links them
     counted: str = "null"  # JSON: by stream the kind and size of a window that counts rows
     expires: tuple[bool, ...] = ()  # by stream, whether each tuple comes with the time at which it is outside its window
     zone: str | None = None  # the time zone and the ANSI mode of the session that evaluated the condition; older ledgers have none
@@ -90,7 +91,8 @@ class LedgerPlan:
     @property
     def version(self) -> int:
         """The first that can say all of it."""
-        return VERSION if self.expires else VERSION - 1
+        linked = json.loads(self.links)
+        return 4 if linked is not None and linked.get("relations") else 3 if self.expires else 2
 
     @classmethod
     def of(cls, text: str | bytes | None, where: str = "plan.json") -> tuple[LedgerPlan, str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,7 +63,23 @@ def _links(got: Any) -> bool:
     types, links = got.get("types"), got.get("links")
     if not isinstance(types, Mapping) or not all(map(_text, types.values())) or not isinstance(links, list):
         return False
+    relations = got.get("relations", [])
+    if not isinstance(relations, list) or not all(map(_relation, relations)):
+        return False
     return all(isinstance(link, Mapping) and _link(link) for link in links)
+
+
+def _relation(got: Any) -> bool:
+    return (
+        isinstance(got, Mapping)
+        and _text(got.get("name"))
+        and isinstance(got.get("file"), str)
+        and re.fullmatch("[0-9a-f]{64}", got["file"]) is not None
+        and all(isinstance(got.get(name), list) and all(map(_whole, got[name])) for name in ("streams", "slots"))
+        and len(got["streams"]) == len(got["slots"])
+        and isinstance(got.get("weighted"), bool)
+        and _texts(got.get("shown"))
+    )
 
 
 def _link(link: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.core.errors import PenstockError
 from penstock.core.facts import Through
-from penstock.core.trace import Floats, Ints, Trace, positive_numbers, read_times
+from penstock.core.trace import Floats, Ints, positive_numbers, read_times
 from penstock.core.window import NEVER
 from penstock.relation.alike import alike, greatest_so_far
 from penstock.relation.relation import Relation
@@ -31,10 +31,10 @@ def check_columns(relation: Relation, through: Through, table: pa.Table) -> None
             raise PenstockError(f"column {name!r} of relation {through.name} must have no nulls, got one in row {null[0]}")
 
 
-def intervals(relation: Relation, through: Through, table: pa.Table, trace: Trace) -> tuple[Ints, Ints]:
-    """The begin and end of each fact in ticks of the trace: null is none."""
+def intervals(relation: Relation, through: Through, table: pa.Table, time: pa.DataType) -> tuple[Ints, Ints]:
+    """The begin and end of each fact in ticks of streams whose times are of this type: null is none."""
     begin, end = (
-        _times(table, relation.column(meaning, table), meaning, none, through, trace)
+        _times(table, relation.column(meaning, table), meaning, none, through, time)
         for meaning, none in (("begin", -NEVER), ("end", NEVER))
     )
     bad = np.flatnonzero(begin > end)
@@ -76,17 +76,17 @@ def overlapping(same: Ints, begin: Ints, end: Ints) -> Ints:
     return np.stack([row[:-1][is_bad], row[1:][is_bad]], axis=1)
 
 
-def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: Through, trace: Trace) -> Ints:
+def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: Through, time: pa.DataType) -> Ints:
     out = np.full(len(table), none, dtype=np.int64)
     if name is None or pa.types.is_null(table[name].type):
         return out
     column, what = table[name], f"{meaning} {name!r} of relation {through.name}"
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("us"))
-    kind, own = column.type, trace.table["time"].type
-    zoned = pa.types.is_timestamp(kind) and trace.timestamps and (kind.tz is None) != (own.tz is None)
-    if pa.types.is_timestamp(kind) != trace.timestamps or zoned:
-        raise PenstockError(f"{what} must be of the type of the streams' times, {own}, got {table[name].type}")
+    kind, stamped = column.type, pa.types.is_timestamp(time)
+    zoned = pa.types.is_timestamp(kind) and stamped and (kind.tz is None) != (time.tz is None)
+    if pa.types.is_timestamp(kind) != stamped or zoned:
+        raise PenstockError(f"{what} must be of the type of the streams' times, {time}, got {table[name].type}")
     known = np.asarray(column.is_valid())
     out[known] = read_times(column.drop_null(), what)
     return out

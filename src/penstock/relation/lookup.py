@@ -131,7 +131,7 @@ def _numbered(
 ) -> tuple[Facts, list[Ints]]:
     """The facts, checked, with a slot for each link that is asked by, and the numbers of the values that are looked up."""
     check_columns(relation, through, table)
-    begin, end = intervals(relation, through, table, trace)
+    begin, end = intervals(relation, through, table, trace.table["time"].type)
     check_overlaps(relation, through, table, begin, end)
     keys = np.empty((len(table), len(asked)), dtype=np.int64)
     numbers = []

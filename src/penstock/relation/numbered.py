@@ -58,7 +58,7 @@ def open_through(trace: Trace, through: Any) -> Numbered | None:
 def _facts(trace: Trace, relation: Relation, through: Through, table: pa.Table, slots: range, values: Ints) -> Facts:
     """The facts of one relation; the rows' numbers are written into `values`."""
     check_columns(relation, through, table)
-    begin, end = intervals(relation, through, table, trace)
+    begin, end = intervals(relation, through, table, trace.table["time"].type)
     check_overlaps(relation, through, table, begin, end)
     keys = np.empty((len(table), len(slots)), dtype=np.int64)
     for at, (slot, link) in enumerate(zip(slots, through.links, strict=True)):

@@ -18,9 +18,10 @@ from penstock.core.trace import LIMIT, Ints
 from penstock.shard.spark_hash import placed
 from penstock.shard.worker_start import spare_from_collection
 
-SHARD, STREAM, CLOCK, NULLS, FIRST, TIMES, CELL = "shard", "stream", "clock", "nulls", "first", "times", "cell"
-PACKED = f"{SHARD} bigint, {STREAM} int, {CLOCK} bigint, {NULLS} bigint, {FIRST} bigint, {TIMES} binary, {CELL} binary"
-_NUMBERS = [(SHARD, pa.int64()), (STREAM, pa.int32()), (CLOCK, pa.int64()), (NULLS, pa.int64()), (FIRST, pa.int64())]
+SHARD, STREAM, CLOCK, NULLS, FILTERED, FIRST, TIMES, CELL = "shard", "stream", "clock", "nulls", "filtered", "first", "times", "cell"
+_COLUMNS = {SHARD: "bigint", STREAM: "int", CLOCK: "bigint", NULLS: "bigint", FILTERED: "bigint", FIRST: "bigint"}
+PACKED = ", ".join(f"{name} {kind}" for name, kind in (_COLUMNS | {TIMES: "binary", CELL: "binary"}).items())
+_NUMBERS = [(name, pa.int32() if kind == "int" else pa.int64()) for name, kind in _COLUMNS.items()]
 _PACKED = pa.schema([*_NUMBERS, (TIMES, pa.binary()), (CELL, pa.binary())])
 STAMP = "stamp"
 """In a streaming query, beside a packed cell: the batch's own timestamp, in microseconds."""
@@ -32,6 +33,8 @@ UNKNOWN = -(1 << 62)
 """The clock of a stream of which nothing has been seen."""
 
 Batches = Iterator[pa.RecordBatch]
+Route = Callable[[pa.RecordBatch, Ints], tuple[pa.RecordBatch, int]]
+"""From rows and their times to the copies that travel, each with its shard, and how many rows are linked by nothing."""
 
 
 def to_cell(table: pa.Table) -> bytes:
@@ -80,6 +83,7 @@ def packer(
     keys: Sequence[str] = (),
     flush: int = _FLUSH,
     limit: Limit | None = None,
+    route: Route | None = None,
 ) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: rows of one stream, with a column of their times, to packed cells.
 
@@ -88,11 +92,12 @@ def packer(
 
     Rows without a time are counted and dropped, and so are those whose time is further from 1970 than 36,000 years: sums with it would
     leave 64 bits. Every shard hears from every task, if only how far the task's clock has come; with a limit, what times its rows have.
+    Rows for which `route` has no shard are counted too; they move the clock.
     """
 
     def pack(batches: Batches) -> Batches:
         waiting: list[pa.RecordBatch] = []
-        size = nulls = 0
+        size = nulls = filtered = 0
         clock = UNKNOWN
         times = np.empty((0, 3), np.int64)
         for batch in batches:
@@ -101,17 +106,21 @@ def packer(
             batch = _timed(batch, time)
             nulls += came - batch.num_rows
             if batch.num_rows:
-                waiting.append(batch)
-                size += batch.nbytes
                 own = ticks(batch.column(time))
                 clock = max(clock, int(own.max()))
                 times = times if limit is None else summed(np.concatenate([times, counts_by_cell(own, limit)]))
+                if route is not None:
+                    batch, without = route(batch, own)
+                    filtered += without
+            if batch.num_rows:
+                waiting.append(batch)
+                size += batch.nbytes
             if size > flush:
                 yield _cells(stream, shards, time, waiting, keys)
                 waiting, size = [], 0
         if waiting:
             yield _cells(stream, shards, time, waiting, keys)
-        yield _headers(stream, shards, clock, nulls, None if limit is None else times.tobytes())
+        yield _headers(stream, shards, clock, nulls, None if limit is None else times.tobytes(), filtered)
         spare_from_collection("pack")
 
     return pack
@@ -127,10 +136,11 @@ def _timed(batch: pa.RecordBatch, time: str) -> pa.RecordBatch:
     return batch
 
 
-def _headers(stream: int, shards: Ints, clock: int, nulls: int, times: bytes | None) -> pa.RecordBatch:
-    """A row for every shard: how far the task has come, and for the first of them, how many rows had no time."""
+def _headers(stream: int, shards: Ints, clock: int, nulls: int, times: bytes | None, filtered: int = 0) -> pa.RecordBatch:
+    """A row for every shard: how far the task has come, and for the first of them, how many rows had no time or nothing that links them."""
     n = len(shards)
-    columns = [shards, np.full(n, stream, np.int32), np.full(n, clock), np.array([nulls] + [0] * (n - 1)), np.full(n, UNKNOWN)]
+    first = [np.array([count] + [0] * (n - 1)) for count in (nulls, filtered)]
+    columns = [shards, np.full(n, stream, np.int32), np.full(n, clock), *first, np.full(n, UNKNOWN)]
     rest = [pa.array([times] * n, pa.binary()), pa.nulls(n, pa.binary())]
     return pa.record_batch([*(pa.array(column) for column in columns), *rest], schema=_PACKED)
 
@@ -151,7 +161,8 @@ def _cells(stream: int, shards: Ints, time: str, batches: list[pa.RecordBatch], 
     ]
     ids, firsts, cells = zip(*found, strict=True)
     n = len(found)
-    columns = [np.array(ids), np.full(n, stream, np.int32), np.full(n, UNKNOWN), np.zeros(n, np.int64), np.array(firsts)]
+    none = np.zeros(n, np.int64)
+    columns = [np.array(ids), np.full(n, stream, np.int32), np.full(n, UNKNOWN), none, none, np.array(firsts)]
     rest = [pa.nulls(n, pa.binary()), pa.array(cells, pa.binary())]
     return pa.record_batch([*(pa.array(column) for column in columns), *rest], schema=_PACKED)
 

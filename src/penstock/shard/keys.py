@@ -54,7 +54,7 @@ class KeyBook:
 
     def numbers(self, columns: Sequence[pa.Array]) -> Ints:
         """One number per row; -1 where a column is null."""
-        columns = [_plain(column) for column in columns]
+        columns = [plain(column) for column in columns]
         null = np.zeros(len(columns[0]), dtype=bool)
         for column in columns:
             if column.null_count:
@@ -91,7 +91,7 @@ class KeyBook:
         >>> KeyBook().dictionary(pa.array([1 << 60, None, 7])).tolist()
         [1, -1, 3]
         """
-        column = _plain(column)
+        column = plain(column)
         null = np.asarray(column.is_null())
         out = np.full(len(null), NOBODY)
         if not null.all():
@@ -264,14 +264,19 @@ def unpacked_names(raw: Any) -> pa.Array:
 
 def _names(columns: list[pa.Array]) -> pa.Array:
     """One name per row: the only column, or all of them, each with its length before it."""
-    texts = [_bytes(column) for column in columns]
+    texts = [as_bytes(column) for column in columns]
     if len(texts) == 1:
         return texts[0]
-    parts = [part for text in texts for part in (_bytes(pc.binary_length(text)), text)]
+    parts = [part for text in texts for part in (as_bytes(pc.binary_length(text)), text)]
     return pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.large_binary()))
 
 
-def _bytes(column: pa.Array) -> pa.Array:
+def as_bytes(column: pa.Array) -> pa.Array:
+    """The names of values that are no whole numbers.
+
+    >>> as_bytes(pa.array([True])).to_pylist()
+    [b'true']
+    """
     kind = column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         column = column.cast(pa.large_string())
@@ -303,13 +308,13 @@ def _from_bytes(names: list[bytes], kind: pa.DataType) -> pa.Array:
 
 
 def _from_whole(values: Ints, kind: pa.DataType) -> pa.Array:
-    """What `_plain` made whole numbers of."""
+    """What `plain` made whole numbers of."""
     if pa.types.is_floating(kind):
         return pa.array(values.view(np.float64)).cast(kind)
     return pa.array(values).cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(values).cast(kind)
 
 
-def _plain(column: Any) -> pa.Array:
+def plain(column: Any) -> pa.Array:
     """A column whose values are equal where Spark calls them equal: dates and times as whole numbers, one zero, one NaN."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = column.type

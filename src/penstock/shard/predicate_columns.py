@@ -15,6 +15,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
+from penstock.shard.facts.known import slot_of
 from penstock.shard.keys import NOBODY, KeyBook
 from penstock.shard.shard_plan import ShardPlan
 
@@ -29,12 +30,15 @@ def compared_columns(
     plan: ShardPlan, problem: Problem, book: KeyBook, parts: Sequence[pa.Table], streams: Sequence[int], rows: Ints
 ) -> dict[str, Any]:
     """The columns `key` and `values` of a batch for the tables of these streams; `rows` are the numbers of the rows."""
+    if problem.through:
+        found = [_numbers_of_facts(plan, problem, stream, part) for stream, part in zip(streams, parts, strict=True)]
+        return {"key": rows, "values": np.concatenate(found)}
     if problem.predicate.is_equality or (not problem.predicate.takes_numbers and problem.graph is None):
         key = np.concatenate([book.numbers([part[name] for name in plan.sent[n]]) for n, part in zip(streams, parts, strict=True)])
         return {"key": key} if problem.predicate.is_equality else {"key": key, "values": key[:, None]}
     if problem.graph is not None:
-        found = [_slots(plan, problem.graph, book, stream, part) for stream, part in zip(streams, parts, strict=True)]
-        return {"key": rows, "values": np.concatenate(found)}
+        slots = [_slots(plan, problem.graph, book, stream, part) for stream, part in zip(streams, parts, strict=True)]
+        return {"key": rows, "values": np.concatenate(slots)}
     pairs = [numbers(part, plan.sent[stream]) for stream, part in zip(streams, parts, strict=True)]
     values, null = np.concatenate([one for one, _ in pairs]), np.concatenate([none for _, none in pairs])
     if problem.predicate.name == "eps" and values.dtype.kind == "f":
@@ -53,6 +57,14 @@ def _slots(plan: ShardPlan, graph: Graph, book: KeyBook, stream: int, part: pa.T
             values[:, slot] = _sized(column, name) if link.predicate.takes_numbers else _equal(column, numeric, book)
             if link.predicate.name == "eps":
                 values[~np.isfinite(values[:, slot]), slot] = np.nan  # a distance from infinity is none
+    return values
+
+
+def _numbers_of_facts(plan: ShardPlan, problem: Problem, stream: int, part: pa.Table) -> Ints:
+    """The numbers that facts have for the values of a stream's rows, by slot: they have travelled as such."""
+    values = np.full((part.num_rows, sum(len(one.links) for one in problem.through)), NOBODY)
+    for name in plan.sent[stream]:
+        values[:, slot_of(name)] = np.asarray(part[name])
     return values
 
 

@@ -74,6 +74,7 @@ class Shard:
         options = dict(plan.options)
         policy = options.pop("policy")
         options |= {"has_importance": plan.has_importance, "has_lifetime": plan.lifetimes}
+        options |= {} if plan.through is None else {"through": plan.through.through}
         self.problem = Problem.of(plan.streams, clock="streams", **options)
         if self.problem.budget.in_bytes:
             caps = self.problem.budget.caps
@@ -90,10 +91,11 @@ class Shard:
         self.judged = Payload()  # of memory and ghosts: the columns of the condition
         self.trimmed = np.empty(0, dtype=np.int64)  # rows that a smaller budget drove out, before the next batch
         self.trimmed_at = 0
-        self.n_null = 0  # rows without a time, all over
+        self.n_null = self.n_filtered = 0  # rows without a time, and those that nothing links, all over
         self.attempts: list[Attempt] = []  # what the ledger has of it last; of all shards, where their number has changed since
         self.aside = Aside(plan)
         self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
+        self.knows = plan.through is None  # whether its engine has been told the facts that link its tuples
 
     def _open(self, policy: Any, *, stepwise: bool = False) -> Engine:
         room = None if self.plan.overhead is None else for_statistics(self.plan.overhead)
@@ -111,10 +113,19 @@ class Shard:
         """Have an engine go on from what one gave: a snapshot, or what it froze. What the stepwise engine began it plays on."""
         if self.engine.is_compiled and is_stepwise(state):
             self.engine = self._open(self.plan.options["policy"], stepwise=True)
+        self.knows = self.plan.through is None
         if isinstance(state, bytes):
             self.engine.restore(state, trust=trust)
         else:
             self.engine.thaw(state)
+
+    def _know(self) -> None:
+        """Tell the engine the facts of this shard, which no state holds."""
+        if not self.knows and self.plan.through is not None:
+            facts = self.plan.through.open().facts(self.number, len(self.plan.shards))
+            self.engine.know(facts)
+            self.meter.know(facts)
+            self.knows = True
 
     def _most_ghosts(self) -> int:
         """How many ghosts the meter may keep: so many as were asked for, if they have room."""
@@ -166,6 +177,7 @@ class Shard:
 
         Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
         """
+        self._know()
         before, names_from, trimmed = self.engine.totals, len(self.book.number), len(self.trimmed)
         tables, refused = without_refused(tables, self.plan.times, self.problem, self.engine.seen)
         batch, places = self._arrange(tables)
@@ -182,7 +194,7 @@ class Shard:
                 quota.take(len(part.outputs))
             yield from self.joined.made(self.payload, part.outputs)
             parts.append(_forgetting(part))
-        played = Played.join(parts, len(self.plan.streams))
+        played = Played.join(parts, len(self.plan.streams), len(self.problem.through))
         for missed, weight in self.meter.missed(batch, self.engine, before, played):
             if self.plan.judged is not None:
                 yield from self.joined.lost(self.judged, missed, weight)
@@ -215,10 +227,12 @@ class Shard:
 
     def replay(self, batch: Batch, clocks: Ints) -> None:
         """Go through a batch again for what it leaves behind; payload is not touched."""
+        self._know()
         before = self.engine.totals
         self.meter.before(batch, self.engine)
         parts = [_forgetting(part) for part in self.engine.pieces(batch)]
-        for _ in self.meter.missed(batch, self.engine, before, Played.join(parts, len(self.plan.streams))):
+        played = Played.join(parts, len(self.plan.streams), len(self.problem.through))
+        for _ in self.meter.missed(batch, self.engine, before, played):
             pass
         self._advance(clocks)
         self.trimmed = self.trimmed[:0]
@@ -317,6 +331,7 @@ class Shard:
 
     def trim(self) -> None:
         """Shed down to the budget, which may be smaller than it was."""
+        self._know()
         self.trimmed_at = self.engine.totals.instant
         exact = self.meter.shadow is None
         if exact:

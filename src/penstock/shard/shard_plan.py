@@ -13,6 +13,7 @@ from penstock.core.budget import Pools
 from penstock.core.clock_limit import Limit
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
+from penstock.shard.facts.sent import SentFacts
 
 TIME, IMPORTANCE, VALUE = "time", "importance", "value"
 """Columns beside those of the user."""
@@ -55,6 +56,7 @@ class ShardPlan:
     max_output: int | None = None  # of a batch, before a condition
     ahead: Limit | None = None  # how far a row may be ahead of what others support
     auto: bool = False  # nobody chose the policy: where a state was made with another, that one stays
+    through: SentFacts | None = None  # the relations that streams are joined through; in no state
     given: pa.Table | None = None  # the rates of keys, where statistics are given; in no state
     facts: dict[str, Any] = field(default_factory=dict)  # what a state was made for, beside what workers need to know
 

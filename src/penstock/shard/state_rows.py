@@ -54,10 +54,13 @@ _LENGTHS = ("window", "half_life")
 _FREE = ("memory", "allocation", "lateness", "seed", "alpha", "beta", "weights", "ghosts", "overhead", "ahead")
 """What may change at a restart."""
 _FINISHES = "ep-finishes"
+_FILTERED = "filtered"
 _OWN = ("ghosts", "overhead", "ahead")
 """What of it are fields of a plan, and no options of the engine."""
 _FACTS = ("name", "archive", "time and key columns", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """What older states do not have."""
+RELATION = "facts of relation "
+"""Before the name of a relation: a digest of what it has."""
 JOINS = "joins of the budget"
 """Which joins share the memory, where it is a `ps.Budget`: each must know how many shares there are."""
 
@@ -150,6 +153,8 @@ def _remedy(names: set[str]) -> str:
     """What to do where these settings differ."""
     if any(name.startswith("spark.sql.") for name in names):
         return "Set that in the session as it was, or use a new checkpoint"
+    if any(name.startswith(RELATION) for name in names):
+        return "Give the relation the facts that it had, or use a new checkpoint"
     return f"Use a new checkpoint{', or for another number of shards `penstock reshard`' if names == {'shards'} else ''}"
 
 
@@ -200,7 +205,7 @@ class ShardState:
             shard = self._rebuild(head, was["free"])
         if "holding" in was:
             shard.holding.restore(was["holding"])
-        shard.n_null = int(head[6])
+        shard.n_null, shard.n_filtered = int(head[6]), int(was.get(_FILTERED, 0))
         if changed:
             shard = _moved(shard, self.plan, self.number)
         shard.attempts = [Attempt(*one) for one in was.get("attempts", [])]
@@ -270,11 +275,13 @@ def _settings_text(shard: Shard) -> str:
     beside: dict[str, Any] = {"attempts": shard.attempts} if shard.attempts else {}
     if shard.plan.shared is not None or not shard.holding.is_equal:
         beside["holding"] = shard.holding.facts()
+    if shard.n_filtered:
+        beside[_FILTERED] = shard.n_filtered
     return json.dumps(settings(shard.plan) | beside)
 
 
 def _settings_in(text: str) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(text).items() if name not in ("attempts", "holding")}
+    return {name: value for name, value in json.loads(text).items() if name not in ("attempts", "holding", _FILTERED)}
 
 
 def _with(plan: ShardPlan, free: dict[str, Any]) -> ShardPlan:
@@ -306,7 +313,8 @@ def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
     new.caps = new.holding.caps
     new.go_on(old.engine.snapshot())
     new.meter.restore(old.meter.snapshot())
-    new.book, new.payload, new.judged, new.n_null, new.trimmed = old.book, old.payload, old.judged, old.n_null, old.trimmed
+    new.book, new.payload, new.judged, new.trimmed = old.book, old.payload, old.judged, old.trimmed
+    new.n_null, new.n_filtered = old.n_null, old.n_filtered
     new.aside = old.aside.under(plan)
     new.reserve(new.aside.used(new.problem.budget))
     new.trim()

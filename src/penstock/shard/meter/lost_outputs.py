@@ -23,9 +23,10 @@ class TimesInMemory:
     row: Ints  # rising
     arrived: Ints
     left: Ints
+    n_streams: int
 
     @classmethod
-    def of(cls, row: Ints, batch: Batch, before: Totals, played: Played, ghosts: Ints) -> TimesInMemory:
+    def of(cls, row: Ints, batch: Batch, before: Totals, played: Played, ghosts: Ints, n_streams: int) -> TimesInMemory:
         """While a batch is played: what was there before it has arrived before, and ghosts have left before."""
         instants = before.instant + 1 + np.cumsum(np.diff(batch.time, prepend=batch.time[:1]) != 0)
         arrived = np.concatenate([np.full(len(row) - len(batch), before.instant), instants])
@@ -33,11 +34,11 @@ class TimesInMemory:
         left[np.searchsorted(row, ghosts)] = -NEVER
         left[np.searchsorted(row, played.sheds)] = played.shed_at
         left[np.searchsorted(row, played.done)] = played.done_at
-        return cls(row, arrived, left)
+        return cls(row, arrived, left, n_streams)
 
     def lost(self, outputs: Ints) -> Ints:
-        """Those of these outputs of the shadow (time, row per stream) that the engine has not made."""
-        at = np.searchsorted(self.row, outputs[:, 1:])
+        """Those of these outputs of the shadow (time, row per stream, fact per relation) that the engine has not made."""
+        at = np.searchsorted(self.row, outputs[:, 1 : 1 + self.n_streams])
         return outputs[self.left[at].min(axis=1, initial=NEVER) < self.arrived[at].max(axis=1, initial=-NEVER)]
 
 

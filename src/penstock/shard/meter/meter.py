@@ -17,7 +17,7 @@ interval allows for it (interval.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +25,14 @@ import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
 from penstock.core.value import USER
 from penstock.core.window import COUNTING, NEVER
 from penstock.engine.contract import Engine, Keep, Played, Totals
 from penstock.engine.opening import is_stepwise
+from penstock.shard.facts.weights import most_between, weights_of
 from penstock.shard.meter.interval import Crowd, Reach
 from penstock.shard.meter.loss import Loss, as_estimated
 from penstock.shard.meter.lost_outputs import Seen, TimesInMemory
@@ -67,6 +69,13 @@ class Meter:
         self.unkept = False  # nobody has kept the past so far
         self.total = Loss()
         self._growth = np.zeros(2)  # of the variances of the life of the query, in this batch
+        self.facts: Sequence[Facts] = ()  # that link the streams, where relations do
+
+    def know(self, facts: Sequence[Facts]) -> None:
+        """The facts that link the streams from now on; to be said after `restore` and `thaw` too."""
+        self.facts = self.past.facts = facts
+        if self.shadow is not None:
+            self.shadow.know(facts)
 
     def before(self, batch: Batch, engine: Engine) -> None:
         """Begin a shadow if this batch may shed something, or somebody may leave on a promise."""
@@ -84,10 +93,13 @@ class Meter:
         """Begin a shadow of what the engine holds."""
         self.shadow = open_shadow(self.problem, outputs=self.wants_rows)
         self.shadow.adopt(engine)
+        if self.facts:
+            self.shadow.know(self.facts)
 
     def after(self, batch: Batch, engine: Engine, before: Totals, played: Played) -> tuple[Loss, Ints, Floats]:
-        """What this batch lost; with `wants_rows`, also the lost outputs that were seen (time, row per stream) and what each stands for."""
-        found = [(np.empty((0, self.problem.n_streams + 1), np.int64), np.empty(0)), *self.missed(batch, engine, before, played)]
+        """What this batch lost; with `wants_rows`, also the lost outputs that were seen, as engines list them, and what each stands for."""
+        none = np.empty((0, 1 + self.problem.n_streams + len(self.problem.through)), np.int64)
+        found = [(none, np.empty(0)), *self.missed(batch, engine, before, played)]
         missed, weight = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return self.loss, missed, weight
 
@@ -128,7 +140,7 @@ class Meter:
             self.loss = Loss(lost, value if lost else 0.0)
         else:
             tuples = _with_batch(shadow.tuples(), batch, shadow.totals.next_row)
-            stays = TimesInMemory.of(tuples["row"], batch, before, played, self.faint)
+            stays = TimesInMemory.of(tuples["row"], batch, before, played, self.faint, self.problem.n_streams)
             shadow.keep = Keep(outputs=True)
             seen = Seen()
             for piece in shadow.pieces(batch):
@@ -166,7 +178,7 @@ class Meter:
 
     def _weigh(self, made: Ints, tuples: dict[str, Any], seen: Seen) -> tuple[Ints, Floats]:
         """Those of these lost outputs that are in the sample, and their weights; they are added to what has been seen."""
-        rows = made[:, 1:]
+        rows = self._members(made)
         at = np.searchsorted(tuples["row"], rows)
         key = tuples["key"][at[:, 0]]
         if self.q < 1.0 and self.by_ghost:
@@ -177,7 +189,7 @@ class Meter:
             exact = np.isin(key, self.heavy) | ~np.isin(rows, self.faint).any(axis=1)
         kept = exact | (draw(unit, self.seed) < self.q)
         made, at, unit, exact = made[kept], at[kept], unit[kept], exact[kept]
-        value = self._value(at, tuples)
+        value = self._value(made, at, tuples)
         weight = np.where(exact, 1.0, 1 / self.q)
         seen.add(weight, value)
         if self.q < 1.0:
@@ -186,11 +198,11 @@ class Meter:
 
     def _weigh_by_ghosts(self, made: Ints, at: Ints, tuples: dict[str, Any], seen: Seen) -> tuple[Ints, Floats]:
         """The same where every ghost is a unit."""
-        rows = made[:, 1:]
+        rows = self._members(made)
         ghost = np.isin(rows, self.faint)
         kept = (~ghost | (draw(rows, self.seed) < self.q)).all(axis=1)
         made, at, ghost = made[kept], at[kept], ghost[kept]
-        weight, value = self.q ** -ghost.sum(axis=1, dtype=np.float64), self._value(at, tuples)
+        weight, value = self.q ** -ghost.sum(axis=1, dtype=np.float64), self._value(made, at, tuples)
         guessed = ghost.any(axis=1)
         seen.add(weight, value)
         seen.add_guess(weight[guessed], value[guessed])
@@ -225,7 +237,8 @@ class Meter:
             value_of = objective.pairs(worth[meets], np.array(self.dearest)) if not self.problem.steady else np.ones(len(key))
             count, value = (most_met(self.problem, batch, meets, weight) for weight in (np.ones(len(key)), value_of))
         known = self.problem.steady or objective.code != USER
-        return np.array([count, value if known else np.inf]) / self.q
+        facts, weight = most_between(self.facts)
+        return np.array([count * facts, value * facts * weight if known else np.inf]) / self.q
 
     def _of_the_life(self, loss: Loss) -> Loss:
         """The same for the life of the query, in which losses of one unit add up."""
@@ -233,12 +246,17 @@ class Meter:
         count, value = self.reach.largest.tolist()
         return replace(loss, variance=self._growth[0], value_variance=self._growth[1], reach=count, value_reach=value)
 
-    def _value(self, at: Ints, tuples: dict[str, Any]) -> Floats:
+    def _members(self, made: Ints) -> Ints:
+        """The rows of the members of outputs."""
+        return made[:, 1 : 1 + self.problem.n_streams]
+
+    def _value(self, made: Ints, at: Ints, tuples: dict[str, Any]) -> Floats:
         """The value of outputs whose members are at these places."""
         if self.problem.steady:
             return np.ones(len(at)) * self.problem.objective.of([1.0] * self.problem.n_streams)
         members = [tuples["importance"][column] for column in at.T]
-        return self.problem.objective.pairs(*members) if len(members) == 2 else _values(self.problem, members)
+        value = self.problem.objective.pairs(*members) if len(members) == 2 else _values(self.problem, members)
+        return value * weights_of(self.facts, made[:, 1 + self.problem.n_streams :])
 
     def _make_room(self, shadow: Engine, engine: Engine) -> None:
         """Keep the ghosts within their budget: the heaviest keys whole, the rest by a smaller sample."""

@@ -12,19 +12,23 @@ Of what is forgotten, the times and the numbers of rows are kept, by stretches, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from penstock.core.batch import Batch
+from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
 from penstock.core.value import USER
 from penstock.core.window import COUNTING, NEVER, expiries
 from penstock.engine.binding import combinations
 from penstock.engine.contract import PIECE
+from penstock.engine.fact_index import FactIndex
+from penstock.engine.fact_ties import Ties, facts_of
+from penstock.shard.facts.weights import weights_of
 
 COLUMNS = ("row", "stream", "time", "key", "importance", "values", "lifetime")
 _SOME = COLUMNS[4:]  # that a batch may have
@@ -34,7 +38,7 @@ _AT_ONCE = 10_000  # times that are compared with all stretches
 
 @dataclass
 class Missed:
-    """What late rows have missed by expiry: outputs (time, row per stream) with their values, in pieces; the most that may be unknown."""
+    """What late rows have missed by expiry: outputs as an engine lists them, their values, in pieces; the most that may be unknown."""
 
     pieces: Iterable[tuple[Ints, Floats]] = ()
     unknown: Floats = field(default_factory=lambda: np.zeros(2))  # outputs and value
@@ -56,6 +60,7 @@ class Past:
         self.parts: list[dict[str, Any]] = []
         self.passed = -LIMIT  # the largest horizon so far: what had ended by then has expired
         self.forgotten = -LIMIT  # the last expiry of a row that is forgotten
+        self.facts: Sequence[Facts] = ()  # that link the streams, where relations do
         self.stretches = np.empty((0, 3 + problem.n_streams))  # of forgotten rows: first and last time, largest importance, rows by stream
 
     def __len__(self) -> int:
@@ -101,10 +106,11 @@ class Past:
         before = self._candidates(now)
         columns: dict[str, Any] = {name: np.concatenate([before[name], now[name]]) for name in before}
         columns["limit"] = self._ends(columns)
-        expired = columns["limit"] <= horizon
+        leaves = self._leaving(columns)
+        expired = leaves <= horizon
         if self.passed > horizon:  # another lateness held then
             old = np.arange(len(columns["row"])) < len(before["row"])
-            expired |= old & (columns["limit"] <= self.passed) & ~np.isin(columns["row"], held())
+            expired |= old & (leaves <= self.passed) & ~np.isin(columns["row"], held())
         beyond = now["time"] < self.forgotten
         return Missed(self._pieces(columns, expired, len(before["row"])), self._unknown(columns, now, beyond))
 
@@ -125,23 +131,32 @@ class Past:
 
     def _pieces(self, columns: dict[str, Any], expired: Any, first: int) -> Iterator[tuple[Ints, Floats]]:
         """The outputs that the rows from place `first` on have missed: a hot key makes more than there is room for at once."""
-        for found in self._combined(columns, expired, np.arange(first, len(columns["row"]))):
+        for found, facts in self._combined(columns, expired, np.arange(first, len(columns["row"]))):
             if len(found):
-                yield np.column_stack([columns["time"][found].max(axis=1), columns["row"][found]]), self._values(columns, found)
+                value = self._values(columns, found) * weights_of(self.facts, facts)
+                yield np.column_stack([columns["time"][found].max(axis=1), columns["row"][found], facts]), value
 
-    def _combined(self, columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[Ints]:
-        """The combinations that a late row ends and that hold a tuple which had expired before it: places, by stream."""
+    def _combined(self, columns: dict[str, Any], expired: Any, late: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """The combinations that a late row ends and that hold a tuple which had expired before it: places, by stream; and their facts."""
         if self.problem.predicate.is_equality and self.problem.n_streams == 2:
-            yield from _pairs(columns, expired, late)
+            yield from ((pairs, pairs[:, :0]) for pairs in _pairs(columns, expired, late))
             return
         wide = columns | {"values": columns.get("values", columns["key"][:, None])}
+        ties = Ties(FactIndex(self.problem, self.facts), wide) if self.problem.through else None
         for pivot in late.tolist():
             others = np.arange(pivot)
             if self.problem.predicate.is_equality:
                 others = others[columns["key"][:pivot] == columns["key"][pivot]]
-            for members in combinations(self.problem, wide, columns["limit"], pivot, others):
+            limit = columns["limit"]
+            made = (
+                combinations(self.problem, wide, limit, pivot, others) if ties is None else ties.combinations(limit, pivot, others, PIECE)
+            )
+            for found in made:
+                members, facts = found[:, : self.problem.n_streams], found[:, self.problem.n_streams :]
+                if ties is not None:
+                    facts, _ = facts_of(ties.index, found)
                 gone = expired[members] & ((members < late[0]) | (columns["time"][members] < columns["time"][pivot]))
-                yield members[gone.any(axis=1)]
+                yield members[gone.any(axis=1)], facts[gone.any(axis=1)]
 
     def _values(self, columns: dict[str, Any], found: Ints) -> Floats:
         objective = self.problem.objective
@@ -176,6 +191,13 @@ class Past:
         instantly = self.problem.switch("varying-window") == "instant"
         none = np.zeros(len(windows), np.int64)
         return expiries(windows, columns["stream"], columns["time"], columns.get("lifetime"), none, instantly=instantly)
+
+    def _leaving(self, columns: dict[str, Any]) -> Ints:
+        """When tuples leave: as their windows end, or as the last fact ends that can link them (docs/decisions/0031)."""
+        if not self.problem.through or self.problem.switch("pre-filter") != "both":
+            return np.asarray(columns["limit"])
+        index = FactIndex(self.problem, self.facts)
+        return np.minimum(columns["limit"], index.chances(columns["stream"].astype(np.int64), columns["time"], columns["values"])[0])
 
     @property
     def _stays(self) -> Floats:

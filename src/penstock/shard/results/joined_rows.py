@@ -25,25 +25,26 @@ class JoinedRows:
 
     def made(self, payload: Payload, outputs: Ints) -> Iterator[pa.Table]:
         """The joined rows of these outputs."""
-        return (self._made(payload, outputs[begin:end]) for begin, end in _pieces(payload, outputs))
+        return (self._made(payload, outputs[begin:end]) for begin, end in _pieces(payload, outputs, len(self.plan.streams)))
 
     def lost(self, judged: Payload, missed: Ints, weight: Floats) -> Iterator[pa.Table]:
         """Rows that were lost, as far as a condition looks at them, and how many each stands for."""
-        return (self._lost(judged, missed[begin:end], weight[begin:end]) for begin, end in _pieces(judged, missed))
+        return (self._lost(judged, missed[begin:end], weight[begin:end]) for begin, end in _pieces(judged, missed, len(self.plan.streams)))
 
     def _made(self, payload: Payload, outputs: Ints) -> pa.Table:
         if not len(outputs):
             return self.plan.schema.empty_table()
         wanted = [{name: name for name in names} for names in self.plan.payload]
         wanted[0] = {f"key{number}": name for number, name in enumerate(self.plan.key_names)} | wanted[0]
-        columns = self._columns(payload, outputs, wanted) | {LOST: pa.array(np.zeros(len(outputs)))}
+        columns = self._columns(payload, outputs, wanted) | self._of_facts(outputs) | {LOST: pa.array(np.zeros(len(outputs)))}
         return pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
 
     def _lost(self, judged: Payload, missed: Ints, weight: Floats) -> pa.Table:
         if not len(missed):
             return self.plan.schema.empty_table()
         assert self.plan.judged is not None
-        columns = self._columns(judged, missed, [judged_names(self.plan, names) for names in self.plan.judged]) | {LOST: pa.array(weight)}
+        columns = self._columns(judged, missed, [judged_names(self.plan, names) for names in self.plan.judged])
+        columns |= self._of_facts(missed) | {LOST: pa.array(weight)}
         schema, size = self.plan.schema, len(missed)
         return pa.table([columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in schema], schema=schema)
 
@@ -56,7 +57,21 @@ class JoinedRows:
                 table = payload.fetch(stream, outputs[:, 1 + stream], [*names, *self._worth])
                 columns |= {name: table[own] for own, name in names.items()}
                 worths += [np.asarray(table[name]) for name in self._worth]
-        return columns | ({VALUE: pa.array(self._values(worths))} if self._worth else {})
+        return columns | ({VALUE: pa.array(self._values(worths) * self._weights(outputs))} if self._worth else {})
+
+    def _of_facts(self, outputs: Ints) -> dict[str, Any]:
+        """Columns of the facts that outputs are made by, under their names in the result."""
+        if self.plan.through is None:
+            return {}
+        known = self.plan.through.open()
+        columns: dict[str, Any] = {}
+        for which, numbers in enumerate(outputs[:, 1 + len(self.plan.streams) :].T):
+            columns |= known.columns(which, numbers)
+        return columns
+
+    def _weights(self, outputs: Ints) -> Any:
+        """What the facts of each output weigh together."""
+        return 1.0 if self.plan.through is None else self.plan.through.open().weights(outputs[:, 1 + len(self.plan.streams) :])
 
     def _values(self, worths: list[Any]) -> Any:
         """The value of each output, from the importances of its members."""
@@ -70,9 +85,9 @@ def judged_names(plan: ShardPlan, names: tuple[str, ...]) -> dict[str, str]:
     return {f"key{plan.key_names.index(name)}" if name in plan.key_names else name: name for name in names}
 
 
-def _pieces(payload: Payload, outputs: Ints) -> Iterator[tuple[int, int]]:
+def _pieces(payload: Payload, outputs: Ints, n_streams: int) -> Iterator[tuple[int, int]]:
     """From where to where outputs are made together."""
-    streams = range(outputs.shape[1] - 1)
+    streams = range(n_streams)
     if len(outputs) * sum(map(payload.widest, streams)) <= _PIECE:
         return iter([(0, len(outputs))])
     whole = np.cumsum(sum(payload.sizes(stream, outputs[:, 1 + stream]) for stream in streams))

@@ -2,5 +2,5 @@
 
 `join` assembles: rows are packed (`stream`), sent by their `routes`, played in the `processor`, and pass the `gate`. `planning` makes all
 choices before anything runs, and `explain` shows them. Imports session and observe, and of the rooms below core, engine, ledger,
-multiway, pipeline, policies, shard and statistics.
+multiway, pipeline, policies, relation, shard and statistics.
 """

@@ -25,6 +25,7 @@ _HOW = {
     "key": "by the hash of its key; no row is copied",
     "cells": "by cell, four epsilon wide; a row of {first} to its own cell, a row of the others to every cell near it",
     "matrix": "a matrix of {dimensions} shards, a dimension for each stream; a row goes to all shards with its coordinate",
+    "facts": "by the facts that it has at its time; without one it goes nowhere",
     "one": "one shard",
 }
 
@@ -78,6 +79,8 @@ def _promises(made: PlannedJoin) -> list[str]:
 
 def _predicate(made: PlannedJoin) -> str:
     compared = made.comparison
+    if compared.through:
+        return "; ".join(f"{name}: {', '.join(links)}" for name, links in made.plan.facts["through"].items())
     if compared.graph is not None:
         return compared.text + (" (cross)" if compared.cross else "")
     named = " and ".join(", ".join(own) for own in dict.fromkeys(compared.columns))
@@ -107,8 +110,16 @@ def _routing(made: PlannedJoin) -> str:
     text = f"{route.shards} shard{'s' if route.shards > 1 else ''}, {_HOW[route.kind].format(first=made.plan.streams[0], dimensions=sides)}"
     if route.shards == 1:
         return "one shard"
-    copies = [f"{name} {route.copies(number):g}" for number, name in enumerate(made.plan.streams)]
+    copies = [f"{name} {_copies(made, number):.3g}" for number, name in enumerate(made.plan.streams)]
     return text + (f"; copies of a row: {', '.join(copies)}" if route.replicates else "")
+
+
+def _copies(made: PlannedJoin, stream: int) -> float:
+    """The copies of a row of a stream; where a relation links it, the shards of a value on average."""
+    if made.route.kind != "facts" or made.plan.through is None:
+        return made.route.copies(stream)
+    (one,) = made.plan.through.through
+    return made.plan.through.open().coverage(one.streams.index(stream), made.route.shards).copies
 
 
 def _memory(made: PlannedJoin) -> str:
@@ -186,7 +197,7 @@ def _order(streams: Mapping[str, Stream], made: PlannedJoin, rates: Mapping[str,
         unknown = [name for name in given if name not in streams]
         if unknown:
             raise PenstockError(f"{what} must be given for the streams {', '.join(streams)}, got {unknown[0]!r}")
-    if len(streams) < 3 or made.shard.problem.predicate.is_equality:
+    if len(streams) < 3 or made.shard.problem.predicate.is_equality or made.comparison.through:
         return []
     if not all(isinstance(side.window, int) or side.window.startswith("rows:") for side in streams.values()):
         return []

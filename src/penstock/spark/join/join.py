@@ -21,13 +21,16 @@ from penstock.core.errors import PenstockError
 from penstock.core.predicate import PredicateSpec
 from penstock.core.value import ObjectiveSpec
 from penstock.policies.base import PolicySpec
+from penstock.relation.relation import Relation
 from penstock.shard.cells import FIRST, PACKED, SHARD, STAMP, Batches, packer, unpacker
+from penstock.shard.facts.routing import Routing, marked, unmarked
 from penstock.shard.shard_plan import VALUE, ShardPlan
 from penstock.shard.shares.joint_budget import Budget
 from penstock.shard.spark_hash import can_hash
+from penstock.spark.join.arrow_types import arrow_schema
 from penstock.spark.join.gate import AT, BESIDE, GATE, Gate, closed, gate_of, guard, opened
 from penstock.spark.join.partitions import match_partitions
-from penstock.spark.join.planning import PlannedJoin, arrow_schema, plan_join
+from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.processor import JoinProcessor
 from penstock.spark.join.stream import Stream, quoted, stream
 from penstock.spark.observe.first_batch import Awaited
@@ -60,6 +63,7 @@ def join(
     on: str | Sequence[str] | None = None,
     predicate: PredicateSpec = "=",
     cross: bool = False,
+    through: Relation | Sequence[Relation] | None = None,
     memory: Memory | Budget,
     policy: PolicySpec | None = None,
     allocation: str = "variable",
@@ -88,6 +92,8 @@ def join(
     * `on`: the key columns. `predicate` compares them for every pair of streams: "=" (the default), "<", "<=", ">", ">=", "!=", or
       "eps:0.5" for a distance of at most that. Or it is a list of links between columns, without `on`: ["R.a = S.a", "S.b < T.b"];
       streams without any link to the others are refused unless `cross`.
+    * `through`: relations (`ps.relation`) that link the streams, instead of `on` and `predicate`: rows are joined where a fact of each
+      relation has their values and was active at their times. Their `columns` are in the joined row as `<relation>_<column>`.
     * `memory`: rows, or a size such as "512 MB", for all shards together; or a `ps.Budget` that several joins share, of which `name` says
       which one this is. `allocation`, `stats`, `objective` and the options `seed`, `alpha`, `beta`, `half_life`, `weights` are those of
       `ps.simulate`. `given` is the table of rates of `stats="given"`: {(stream, key): rate}, a key of several columns as a tuple.
@@ -172,16 +178,28 @@ def _packed(frames: list[DataFrame], plan: ShardPlan, streaming: bool) -> DataFr
     """All streams as packed cells; in a batch query in the order of time, so that no shard needs all of its input at once."""
     flush: dict[str, int] = {}
     keys: tuple[str, ...] = ()
+    routes: list[Any] = [None] * len(frames)
+    if plan.through is not None:
+        routes = [Routing(plan.through, number, len(plan.shards)) for number in range(len(frames))]
+        frames = [frame.drop(SHARD) for frame in frames]
+        if not streaming:
+            frames = [_routed(frame, route, plan) for frame, route in zip(frames, routes, strict=True)]
+            routes = [unmarked] * len(frames)
     if not streaming:
         sorted_by = zip(frames, plan.times, strict=True)
         frames = [frame.repartition(SHARD).sortWithinPartitions(SHARD, quoted(time)) for frame, time in sorted_by]
         flush = {"flush": _CELL}
+    elif plan.through is not None:
+        pass  # the shard is found as rows are packed
     elif len(plan.shards) == 1 or (plan.route == "key" and plan.keys and can_hash(plan.schema.types[: plan.keys])):
         keys = tuple(f"key{number}" for number in range(plan.keys))
         frames = [frame.drop(SHARD) for frame in frames]
     ids = np.array(plan.shards)
     named = enumerate(zip(frames, plan.times, strict=True))
-    packs = [packer(number, ids, time, frame.columns, keys, limit=plan.ahead, **flush) for number, (frame, time) in named]
+    packs = [
+        packer(number, ids, time, frame.columns, keys, limit=plan.ahead, route=route, **flush)
+        for route, (number, (frame, time)) in zip(routes, named, strict=True)
+    ]
     steps = [_called(f"{plan.name}: pack {name}", pack) for name, pack in zip(plan.streams, packs, strict=True)]
     packed = [_nameless(frame).mapInArrow(step, PACKED) for frame, step in zip(frames, steps, strict=True)]
     united = packed[0]
@@ -190,6 +208,15 @@ def _packed(frames: list[DataFrame], plan: ShardPlan, streaming: bool) -> DataFr
     # In a streaming query this is the batch's own timestamp, of Spark's offset log: a batch that is played again has the same.
     united = united.withColumn(STAMP, F.unix_micros(F.current_timestamp()))
     return united if streaming else united.repartition(SHARD).sortWithinPartitions(SHARD, FIRST)
+
+
+def _routed(frame: DataFrame, routing: Routing, plan: ShardPlan) -> DataFrame:
+    """The rows of a batch query with their shards, before they are sorted."""
+    names = frame.columns
+    kinds = {field.name: T.LongType() if field.name in plan.sent[routing.stream] else field.dataType for field in frame.schema}
+    fields = [T.StructField(SHARD, T.LongType()), *(T.StructField(f"c{number}", kind) for number, kind in enumerate(kinds.values()))]
+    step = _called(f"{plan.name}: route {plan.streams[routing.stream]}", marked(routing, plan.times[routing.stream], names))
+    return _nameless(frame).mapInArrow(step, T.StructType(fields)).toDF(SHARD, *names)
 
 
 def _called(name: str, step: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
@@ -206,7 +233,8 @@ def _nameless(frame: DataFrame) -> DataFrame:
 def _judged_rows(made: DataFrame, plan: ShardPlan, schema: T.StructType, least: float | None) -> DataFrame:
     """The results without what a condition refuses, through a gate that counts them."""
     streams = len(plan.streams)
-    names = {name for own in plan.judged or () for name in own} | {VALUE}
+    facts = [] if plan.through is None else [plan.through.open().shown(which) for which in range(len(plan.through.through))]
+    names = {name for own in (*(plan.judged or ()), *facts) for name in own} | {VALUE}
     judged = [field for field in plan.schema if field.name in names]
     wide = [*(field for field in schema if field.name in names), T.StructField(AT, T.IntegerType()), T.StructField(BESIDE, T.BinaryType())]
     open_rows = made.mapInArrow(_called(f"{plan.name}: open", opened(pa.schema(judged))), T.StructType(wide))

@@ -19,6 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
+from penstock.core.facts import Through
 from penstock.core.graph import Graph, Link, is_graph
 from penstock.core.predicate import Predicate, PredicateSpec
 from penstock.shard.shard_plan import check_width
@@ -39,6 +40,7 @@ class Comparison:
     graph: Graph | None = None
     cross: bool = False
     numeric: tuple[tuple[bool, ...], ...] = field(default=())  # which of them travel as numbers
+    through: tuple[Through, ...] = ()  # the relations that link the streams; the columns of a stream are in the order of their slots
 
     @property
     def by_key(self) -> bool:
@@ -55,6 +57,8 @@ class Comparison:
         """As a user would write it."""
         if self.graph is not None:
             return ", ".join(link.text(self.graph.streams) for link in self.graph.links)
+        if self.through:
+            return f"through {', '.join(one.name for one in self.through)}"
         return f"eps:{self.predicate.epsilon!r}" if self.predicate.name == "eps" else self.predicate.name
 
     @property
@@ -63,7 +67,9 @@ class Comparison:
         return not any(isinstance(kind, _FRACTION) for kinds in self.kinds for kind in kinds)
 
     def links(self) -> tuple[Link, ...]:
-        """Every pair's links: those of the graph, or the one predicate between all pairs."""
+        """Every pair's links: those of the graph, or the one predicate between all pairs; none where relations link the streams."""
+        if self.through:
+            return ()
         if self.graph is not None:
             return self.graph.links
         n = len(self.columns)
@@ -71,7 +77,7 @@ class Comparison:
 
     def options(self) -> dict[str, Any]:
         """The options of `Problem.of` that say it."""
-        if self.by_key:
+        if self.by_key or self.through:
             return {}
         return {"predicate": self.text} | ({"cross": True} if self.cross else {})
 

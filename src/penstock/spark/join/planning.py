@@ -11,7 +11,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.budget import Memory
 from penstock.core.errors import PenstockError, choose
@@ -46,11 +45,13 @@ from penstock.spark.join.arguments import (
     whole_number,
     yes_or_no,
 )
+from penstock.spark.join.arrow_types import arrow_schema
 from penstock.spark.join.condition_settings import ANSI, ZONE, terms_of
 from penstock.spark.join.join_columns import Comparison, compare
 from penstock.spark.join.route_choice import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.join.routes import Route
 from penstock.spark.join.stream import Stream, prepared
+from penstock.spark.join.through import compare_through, read_relations
 from penstock.spark.join.widening import widened
 from penstock.statistics.table import RUNNING
 
@@ -88,6 +89,7 @@ def plan_join(
     on: str | Sequence[str] | None,
     predicate: PredicateSpec,
     cross: bool,
+    through: Any = None,
     memory: Memory | Budget,
     policy: PolicySpec | None,
     allocation: str,
@@ -115,11 +117,12 @@ def plan_join(
     for option in options:
         choose("join's option", option, (*known, *_OPTIONS))
     _check_sides(streams)
-    streams = streams if is_graph(predicate) else widened(streams, on)
+    linked = read_relations(through, streams)
+    streams = streams if is_graph(predicate) or linked is not None else widened(streams, on)
     sides, names = list(streams.values()), tuple(streams)
     spark = sides[0].frame.sparkSession
-    compared = compare(streams, on, predicate, cross)
-    weighed = any(side.importance is not None for side in sides)
+    compared = compare(streams, on, predicate, cross) if linked is None else compare_through(streams, on, predicate, cross, linked)
+    weighed = any(side.importance is not None for side in sides) or any(one.weighted for one in compared.through)
     route = route_of(streams, compared, None if shards is None else shard_count(shards), lambda: usual_shards(spark))
     keys: Sequence[tuple[str, ...]] = compared.columns if compared.by_key else [()] * len(sides)
     out = [_payload(n, s, k) for (n, s), k in zip(streams.items(), keys, strict=True)]
@@ -128,7 +131,7 @@ def plan_join(
         prepared(side, own, columns, weighed, places(route, compared, number, own))
         for number, (side, own, columns) in enumerate(zip(sides, sent, out, strict=True))
     ]
-    schema = _schema(sides, keys, out, weighed)
+    schema = _schema(sides, keys, out, [] if linked is None else linked.shown, weighed)
     check_condition(spark, condition, schema, archived=archive is not None)
     terms = terms_of(spark, condition)
     least, action = least_recall(min_recall)
@@ -176,10 +179,12 @@ def plan_join(
         max_output=None if max_output_per_batch is None else whole_number("max_output_per_batch", max_output_per_batch),
         ahead=limit if sides[0].frame.isStreaming else None,
         given=table,
+        through=None if linked is None else linked.shipped(spark),
         facts={
             "name": name,
             "archive": "not written" if archive is None else "written",
             "time and key columns": {n: [s.time, *own] for (n, s), own in zip(streams.items(), compared.columns, strict=True)},
+            **({} if linked is None else linked.settings),
             **terms,
             **({} if common is None else {JOINS: list(common.joins)}),
             **({} if table is None else {GIVEN: mark_of(table)}),
@@ -191,7 +196,7 @@ def plan_join(
     if sides[0].frame.isStreaming:
         shard.engine.check_keepable()
     if archive is not None:
-        plan = _archived(plan, shard, schema, compared)
+        plan = _archived(plan, shard, schema, compared, [] if linked is None else linked.in_ledger)
     if not sides[0].frame.isStreaming and least is not None and action == "warn":
         raise PenstockError(
             f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
@@ -213,7 +218,7 @@ def rates_of(given: Any, stats: str, streams: Sequence[str], compared: Compariso
     return read_given(given, streams, kinds)
 
 
-def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison) -> ShardPlan:
+def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison, relations: list[dict[str, Any]]) -> ShardPlan:
     """The plan with what settling must know."""
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION
@@ -227,7 +232,7 @@ def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Com
         condition=plan.condition,
         schema=schema.json(),
         has_importance=plan.has_importance,
-        **links_in_ledger(compared, plan.sent),
+        **links_in_ledger(compared, plan.sent, relations),
         expires=ends_of(shard.problem),
         counted=json.dumps(counted_rows(shard.problem.windows)),
         zone=plan.facts.get(ZONE),
@@ -265,10 +270,13 @@ def _payload(name: str, side: Stream, keys: Sequence[str]) -> dict[str, str]:
     return {column: f"{name}_{column}" for column in kept if column not in keys}
 
 
-def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict[str, str]], weighed: bool) -> T.StructType:
+def _schema(
+    sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict[str, str]], shown: Sequence[T.StructField], weighed: bool
+) -> T.StructType:
     fields = [T.StructField(key, sides[0].frame.schema[key].dataType) for key in keys[0]]
     for side, columns in zip(sides, out, strict=True):
         fields += [T.StructField(new, side.frame.schema[old].dataType) for old, new in columns.items()]
+    fields += shown
     if weighed:
         fields.append(T.StructField(VALUE, T.DoubleType()))
     names = [field.name.lower() for field in fields]
@@ -276,9 +284,3 @@ def _schema(sides: list[Stream], keys: Sequence[tuple[str, ...]], out: list[dict
     if repeated:
         raise PenstockError(f"streams must give different names to the columns of the result, got {', '.join(repeated)} twice")
     return T.StructType(fields)
-
-
-def arrow_schema(schema: T.StructType) -> Any:
-    """A schema of Spark in Arrow's terms, times in UTC: PySpark 4.2 asks for the zone, and before it there was no other."""
-    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **zone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -11,6 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
+from penstock.shard.facts.known import key
 from penstock.shard.stream_window import check_shards
 from penstock.spark.join.join_columns import Comparison
 from penstock.spark.join.routes import Route
@@ -27,6 +29,8 @@ def route_of(streams: Mapping[str, Stream], compared: Comparison, wanted: int | 
         )
     if check_shards(windows, wanted):
         return Route("one", 1)
+    if compared.through:
+        return _through(compared, wanted, usual)
     if compared.shared:
         return Route("key", wanted or usual())
     if compared.graph is not None:
@@ -36,10 +40,26 @@ def route_of(streams: Mapping[str, Stream], compared: Comparison, wanted: int | 
     return Route.matrix(wanted or usual(), len(streams))
 
 
+def _through(compared: Comparison, wanted: int | None, usual: Callable[[], int]) -> Route:
+    """By the facts of the one relation; several need one shard, where all of them meet."""
+    if len(compared.through) == 1:
+        return Route("facts", wanted or usual())
+    if wanted in (None, 1):
+        return Route("one", 1)
+    told = ", ".join(one.name for one in compared.through)
+    raise PenstockError(f"shards must be 1, or left out, in a join through several relations ({told}), got {wanted}")
+
+
 def sent_columns(compared: Comparison) -> list[dict[str, Column]]:
     """By stream, what travels for the comparison: keys as key0, key1, ... in all streams alike; else each column has its own number."""
     if compared.by_key:
         return [{f"key{number}": F.col(quoted(name)) for number, name in enumerate(own)} for own in compared.columns]
+    if compared.through:
+        links = [link for one in compared.through for link in one.links]
+        return [
+            {key(slot): F.col(quoted(link.column)) for slot, link in enumerate(links) if link.stream == stream}
+            for stream in range(len(compared.columns))
+        ]
     out, number = [], 0
     for stream, own in enumerate(compared.columns):
         out.append({f"key{number + at}": compared.sent(stream, name) for at, name in enumerate(own)})
@@ -64,10 +84,13 @@ def _plain(column: Column, kind: T.DataType) -> Column:
     return comparable(column, T.DoubleType() if isinstance(kind, T.FloatType | T.DoubleType) else kind)
 
 
-def links_in_ledger(compared: Comparison, sent: Sequence[Sequence[str]]) -> dict[str, str]:
+def links_in_ledger(compared: Comparison, sent: Sequence[Sequence[str]], relations: list[dict[str, Any]]) -> dict[str, str]:
     """What settling must know of links: the columns, their types, and who is compared with whom."""
     if compared.by_key:
         return {}
+    if compared.through:
+        types = {name: "bigint" for own in sent for name in own}  # the numbers that facts have for the values
+        return {"links": json.dumps({"sent": [list(own) for own in sent], "types": types, "links": [], "relations": relations})}
     types = {
         column: _type(kind, numeric).simpleString()
         for own, kinds, numbers in zip(sent, compared.kinds, compared.numeric, strict=True)

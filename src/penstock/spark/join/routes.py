@@ -9,6 +9,10 @@
 * **matrix** (any other comparison): shards are the cells of a grid with one dimension per stream. A row of stream i has one coordinate,
   the i-th, by a hash of the row, and goes to all shards with that coordinate. Members with coordinates h1, ..., hn are all in a shard iff
   its coordinates are (h1, ..., hn), which is one shard.
+* **facts** (a join through one relation): a row of the stream that is linked first goes to the shard of its own value, a row of any other
+  to the shards of the facts that it has at its time, to each once; without a fact it goes nowhere. A fact is in the shard of its first
+  value, so all members of an output have a copy there, and the first is in no other. It is found in Python, as rows are packed
+  (shard/facts/routing.py).
 * **one**: a single shard, where the order of all rows of a stream counts.
 
 A copy is a tuple like any other: it takes its place in the budget, and is shed by itself. Hash ties do no harm: a shard compares the
@@ -45,7 +49,7 @@ class Route:
     2.25
     """
 
-    kind: str  # "key", "cells", "matrix" or "one"
+    kind: str  # "key", "cells", "matrix", "facts" or "one"
     shards: int
     dimensions: tuple[int, ...] = ()  # of the matrix, by stream
     epsilon: float = 0.0
@@ -68,7 +72,7 @@ class Route:
     @property
     def replicates(self) -> bool:
         """Whether a row may go to several shards."""
-        return self.shards > 1 and self.kind in ("cells", "matrix")
+        return self.shards > 1 and self.kind in ("cells", "matrix", "facts")
 
     def places(self, stream: int, values: Sequence[Column], whole: bool, row: Sequence[Column], timed: Column) -> Column:
         """The shards of a row, as an array, or as one number where no row has copies.
@@ -76,7 +80,7 @@ class Route:
         `values` are what the predicate compares, `whole` says that they are all whole numbers, `row` are columns that distinguish rows,
         `timed` says whether the row has a time.
         """
-        if self.shards == 1:
+        if self.shards == 1 or self.kind == "facts":
             return F.lit(0).cast("bigint")
         if self.kind == "key":
             return self._hashed(values)

@@ -13,8 +13,9 @@ from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 from penstock.core.errors import PenstockError
 from penstock.ledger.epochs import enter
 from penstock.ledger.ledger import Ledger
+from penstock.ledger.relation_pages import relations_of
 from penstock.shard import local_copy as local
-from penstock.shard.cells import CELL, CLOCK, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
+from penstock.shard.cells import CELL, CLOCK, FILTERED, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
 from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
 from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard import Result, Shard
@@ -34,7 +35,7 @@ _MOST = (1 << 31) - 1
 """Bytes of a column that Arrow can put in order: texts are found by numbers of 32 bits."""
 
 
-Packed = tuple[int, int, int, int, bytes | None, bytes | None, int]
+Packed = tuple[int, int, int, int, int, bytes | None, bytes | None, int]
 
 
 class ShardPlayer:
@@ -55,9 +56,10 @@ class ShardPlayer:
         nearby = local.folder_of(query, self.plan.name, number)
         state = ShardState(self.plan, number, self._get_head, self.head.update, self.cells)
         shard = state.open(nearby)
-        tables, told, nulls = _gather(_packed(rows), len(self.plan.streams))
+        tables, told, nulls, filtered = _gather(_packed(rows), len(self.plan.streams))
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
+        shard.n_filtered += filtered
         exchange = self._exchange(query, batch)
         if exchange is not None:
             share = exchange.share(batch, number, tuple(shard.holding.share.tolist()), shard.holding.heard)
@@ -69,7 +71,8 @@ class ShardPlayer:
         if exchange is not None:
             exchange.tell(shard.summary(batch, exchange.heard))
         state.save(shard, result, clocks, nearby)
-        yield _counts(self.plan, result.counts | {"n_null": nulls, "total_n_null": shard.n_null})
+        beside = {"n_null": nulls, "total_n_null": shard.n_null}
+        yield _counts(self.plan, _with_filtered(result.counts, filtered, shard.n_filtered) | beside)
         spare_from_collection("play")
 
     def _play_all(self, number: int, packed: Iterator[Packed]) -> Iterator[pd.DataFrame]:
@@ -78,7 +81,7 @@ class ShardPlayer:
         waiting: list[list[pa.Table]] = [[] for _ in self.plan.streams]
         clocks = np.full(len(self.plan.streams), UNKNOWN)
         sums: dict[str, float] = {}
-        nulls = batch = 0
+        nulls = filtered = batch = 0
         quota = self._quota(number, None)
 
         def played(tables: Sequence[pa.Table | None], *, last: bool = False) -> Iterator[pd.DataFrame]:
@@ -89,9 +92,10 @@ class ShardPlayer:
             sums = {name: over_slices(name, sums.get(name, 0.0), value) for name, value in result.counts.items()}
             batch += 1
 
-        for stream, clock, missing, first, cell, *_ in packed:
+        for stream, clock, missing, without, first, cell, *_ in packed:
             clocks[stream] = max(clocks[stream], clock)
             nulls += missing
+            filtered += without
             if cell is None:
                 continue
             rows, size = np.sum([(table.num_rows, table.nbytes) for tables in waiting for table in tables] or [(0, 0)], axis=0)
@@ -101,7 +105,7 @@ class ShardPlayer:
         yield from played([pa.concat_tables(tables) if tables else None for tables in waiting], last=True)
         # All slices are one batch, and what they estimate depends on each other.
         losses = {count.name: sums[TOTAL + count.name] for count in LOSSES}
-        yield _counts(self.plan, sums | losses | {"n_null": nulls, "total_n_null": nulls})
+        yield _counts(self.plan, _with_filtered(sums | losses, filtered, filtered) | {"n_null": nulls, "total_n_null": nulls})
 
     def _record(
         self, query: str, run: str | None, batch: int, number: int, shard: Shard, result: Result, *, begins: bool = True, last: bool = False
@@ -110,6 +114,9 @@ class ShardPlayer:
         if self.plan.archive is None or result.left is None:
             return
         ledger = Ledger(self.plan.archive, self.plan.ledger, query, begins=begins)
+        if self.plan.through is not None and number == 0 and begins:
+            for pages, table in zip(relations_of(self.plan.ledger), self.plan.through.open().tables, strict=True):
+                pages.write(ledger.store, ledger.folder, self.plan.ledger, table)
         after, epoch = shard.attempts, 1 if last or query == self.plan.run else enter(ledger, run, batch, shard.attempts)
         promised = [int(time) if time > UNKNOWN // 2 else None for time in shard.engine.seen - shard.problem.lateness]
         made = ledger.write(
@@ -135,25 +142,26 @@ class ShardPlayer:
 
 def _packed(rows: Iterator[pd.DataFrame]) -> Iterator[Packed]:
     for frame in rows:
-        yield from zip(frame[STREAM], frame[CLOCK], frame[NULLS], frame[FIRST], frame[CELL], frame[TIMES], frame[STAMP], strict=True)
+        yield from zip(*(frame[name] for name in (STREAM, CLOCK, NULLS, FILTERED, FIRST, CELL, TIMES, STAMP)), strict=True)
 
 
-def _gather(packed: Iterator[Packed], streams: int) -> tuple[Tables, Told, int]:
-    """All rows of a micro-batch by stream, what its tasks say of their times, and how many rows had no time."""
+def _gather(packed: Iterator[Packed], streams: int) -> tuple[Tables, Told, int, int]:
+    """All rows of a micro-batch by stream, what its tasks say of their times, and how many rows had no time, or nothing that links them."""
     parts: list[list[pa.Table]] = [[] for _ in range(streams)]
-    clocks, nulls, stamp = np.full(streams, UNKNOWN), 0, UNKNOWN
+    clocks, nulls, filtered, stamp = np.full(streams, UNKNOWN), 0, 0, UNKNOWN
     times = [np.empty((0, 4), np.int64)]
-    for stream, clock, missing, _, cell, own, of_batch in packed:
+    for stream, clock, missing, without, _, cell, own, of_batch in packed:
         stamp = int(of_batch)
         clocks[stream] = max(clocks[stream], clock)
         nulls += missing
+        filtered += without
         if own is not None:
             found = np.frombuffer(own, np.int64).reshape(-1, 3)
             times.append(np.concatenate([found, np.full((len(found), 1), stream)], axis=1))
         if cell is not None:
             parts[stream].append(from_cell(cell))
     told = Told(clocks, np.concatenate(times), None if stamp == UNKNOWN else stamp)
-    return [pa.concat_tables(tables) if tables else None for tables in parts], told, nulls
+    return [pa.concat_tables(tables) if tables else None for tables in parts], told, nulls, filtered
 
 
 def _check_size(tables: Sequence[pa.Table | None], streams: Sequence[str]) -> None:
@@ -202,6 +210,12 @@ def _handed_on(pieces: Generator[pa.Table, None, Result]) -> Generator[pd.DataFr
 
 def _frame(cells: list[bytes]) -> pd.DataFrame:
     return pd.DataFrame({CELL: cells, COUNTS: [None] * len(cells)})
+
+
+def _with_filtered(counts: dict[str, float], batch: int, total: int) -> dict[str, float]:
+    """Counts with the rows that nothing links, which have come in too."""
+    found = {"n_filtered": batch, "n_input": counts["n_input"] + batch}
+    return counts | found | {TOTAL + "n_filtered": total, TOTAL + "n_input": counts[TOTAL + "n_input"] + total}
 
 
 def _counts(plan: ShardPlan, counts: dict[str, float]) -> pd.DataFrame:

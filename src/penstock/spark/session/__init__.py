@@ -1,4 +1,4 @@
 """A Spark session that has Java, the right PySpark, and nothing to say that a user need not read.
 
-Imports core, and the simulator where the driver compiles for its cluster.
+Imports core, of the shard what a parcel is, and the simulator where the driver compiles for its cluster.
 """

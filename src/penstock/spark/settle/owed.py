@@ -7,6 +7,7 @@ a row are matched with those of their own shard only.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add, mul
@@ -35,9 +36,11 @@ from penstock.ledger.ledger import (
     LedgerPlan,
 )
 from penstock.ledger.manifest import Span
+from penstock.ledger.relation_pages import relations_of
 from penstock.ledger.settled_marks import NOTHING, bounds
 from penstock.spark.join.join_columns import sql_condition
 from penstock.spark.join.route_choice import read_predicate
+from penstock.spark.settle.by_facts import through_facts, weight_of
 from penstock.spark.settle.trusted import plain
 
 _VALUE = "_value"
@@ -46,21 +49,30 @@ _ENDS = "_ends"
 
 
 def owed_outputs(
-    ledger: DataFrame, plan: LedgerPlan, schema: T.StructType, since: int, times: list[Span | None], objective: Objective | None = None
+    ledger: DataFrame,
+    plan: LedgerPlan,
+    schema: T.StructType,
+    since: int,
+    times: list[Span | None],
+    objective: Objective | None = None,
+    facts: Sequence[DataFrame] = (),
 ) -> DataFrame:
-    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times."""
+    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times; `facts` by relation."""
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
     ledger, plan = _with_ends(ledger, plan), _with_stays(ledger, plan)
     if since == NOTHING:
-        owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan)
+        owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan, facts)
     else:
-        parts = [_joined(_sides(ledger, gone, plan, since, pivot, span), plan) for pivot, span in enumerate(times) if span is not None]
+        spans = [(pivot, span) for pivot, span in enumerate(times) if span is not None]
+        parts = [_joined(_sides(ledger, gone, plan, since, pivot, span), plan, facts) for pivot, span in spans]
         if not parts:  # departures only
             return ledger.sparkSession.createDataFrame([], schema)
         owed = reduce(DataFrame.unionByName, parts)
     if plan.has_importance:
-        owed = owed.withColumn(_VALUE, _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))]))
+        value = _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))])
+        owed = owed.withColumn(_VALUE, value * weight_of(plan))
     columns = {name: own for stream in range(len(plan.streams)) for own, name in plan.columns(stream).items()}
+    columns |= {name: own for one in relations_of(plan) for own, name in one.columns(plan).items()}
     if plan.has_importance:
         columns[schema.names[-1]] = _VALUE
     void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
@@ -137,13 +149,13 @@ def _floor(text: str, length: int) -> Column:
     return F.expr(f"(({text}) - pmod({text}, {length})) div {length}")
 
 
-def _joined(sides: list[DataFrame], plan: LedgerPlan) -> DataFrame:
+def _joined(sides: list[DataFrame], plan: LedgerPlan, facts: Sequence[DataFrame]) -> DataFrame:
     """The combinations that are in the exact result, but were not emitted."""
     on = [f"_{name}" for name in plan.sent(0)] if plan.links == NO_LINKS else [SHARD]
     on += [_BUCKET] if _BUCKET in sides[0].columns else []
-    out = sides[0]
+    out = sides[0] if not facts else through_facts(sides, plan, facts, on)
     for stream, side in enumerate(sides[1:], 1):
-        out = out.join(side, on)
+        out = out if facts else out.join(side, on)
         for condition in _links(plan, stream):
             out = out.where(condition)
         for other in range(stream):

@@ -27,6 +27,7 @@ from penstock.ledger.store import Store
 from penstock.spark.join.condition import check_harmless
 from penstock.spark.join.condition_settings import session_under
 from penstock.spark.session.session import use_this_python
+from penstock.spark.settle.by_facts import facts_frames
 from penstock.spark.settle.heads import state_heads
 from penstock.spark.settle.owed import named, owed_outputs, pages_frame, read_parquet, whole_rows, without_void
 from penstock.spark.settle.trusted import objective_of, schema_of, using
@@ -136,7 +137,9 @@ def settlement(
         return done
     read = ([f"{pages.store.url}/{page.name}" for page in some] for some in (chosen.pages, chosen.bare))
     with using(plan):
-        owed = owed_outputs(pages_frame(spark, pages.plan, schema, *read), pages.plan, schema, chosen.since, chosen.times, function)
+        facts = facts_frames(spark, pages.store, pages.folder, pages.plan, schema)
+        frame = pages_frame(spark, pages.plan, schema, *read)
+        owed = owed_outputs(frame, pages.plan, schema, chosen.since, chosen.times, function, facts)
     if target is None:
         return replace(done, frame=owed)
 

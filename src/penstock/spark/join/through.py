@@ -1,0 +1,165 @@
+"""What relations link on Spark: from `through=` to the columns that travel and the facts that workers have, checked.
+
+A relation stands still: the driver reads it once, when the join is planned, and it travels to every worker as a whole. What is in it may
+begin and end at any time, also in the future. Its facts are in the settings of the state, so that a restart finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
+
+from penstock.core.errors import PenstockError
+from penstock.core.facts import Through, check_tree, slots_of
+from penstock.core.predicate import Predicate
+from penstock.ledger.relation_pages import RelationPages
+from penstock.relation.checks import check_columns as check_facts
+from penstock.relation.checks import check_overlaps, intervals, weights
+from penstock.relation.relation import Relation, read_through
+from penstock.shard.facts.known import BEGIN, END, SHOWN, WEIGHT, key
+from penstock.shard.facts.sent import SentFacts
+from penstock.shard.state_rows import RELATION
+from penstock.spark.join.arrow_types import arrow_type
+from penstock.spark.join.join_columns import Comparison
+from penstock.spark.join.stream import Stream, check_columns, unfit
+from penstock.spark.session.shipment import shipped
+
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_FRACTION = (T.FloatType, T.DoubleType)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """The relations of a join, read: what they link, their facts, and what the joined row shows of them."""
+
+    relations: tuple[Relation, ...]
+    facts: SentFacts
+    shown: tuple[T.StructField, ...]
+
+    @property
+    def through(self) -> tuple[Through, ...]:
+        """What they link."""
+        return self.facts.through
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a state keeps of them: their links by name, and a digest of their facts."""
+        links = {one.name: list(relation.links) for one, relation in zip(self.through, self.relations, strict=True)}
+        return {"through": links} | {RELATION + name: digest for name, digest in zip(links, self.facts.digests, strict=True)}
+
+    @property
+    def in_ledger(self) -> list[dict[str, Any]]:
+        """What settling must know of them, beside their facts (ledger/relation_pages.py)."""
+        parts = zip(self.through, slots_of(self.through), self.facts.digests, strict=True)
+        return [
+            asdict(RelationPages(one.name, digest, one.streams, tuple(slots), one.weighted, self.facts.open().shown(which)))
+            for which, (one, slots, digest) in enumerate(parts)
+        ]
+
+    def shipped(self, spark: SparkSession) -> SentFacts:
+        """The facts on their way to the workers of a session."""
+        return replace(self.facts, parcel=shipped(spark, self.facts.parcel.value))
+
+
+def read_relations(through: Any, streams: Mapping[str, Stream]) -> Linked | None:
+    """Read the relations of `through=`, and refuse what is wrong with them; None where there are none."""
+    relations = read_through(through)
+    if not relations:
+        return None
+    names = tuple(streams)
+    read = [(relation, table := table_of(relation), relation.through(names, table)) for relation in relations]
+    check_tree([own for *_, own in read], names)
+    tables, shown = [], []
+    for relation, table, own in read:
+        fields = [T.StructField(f"{own.name}_{name}", _kind(table, name, own)) for name in relation.columns]
+        tables.append(_facts(relation, table, own, list(streams.values())) | _shown(table, relation.columns, fields))
+        shown += fields
+    facts = SentFacts.of([own for *_, own in read], [pa.table(columns) for columns in tables])
+    return Linked(relations, facts, tuple(shown))
+
+
+def compare_through(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool, linked: Linked) -> Comparison:
+    """What is compared of streams that relations link: by stream the linked columns, by slot."""
+    for name, given in {"on": on, "cross": cross or None, "predicate": None if predicate == "=" else predicate}.items():
+        if given is not None:
+            raise PenstockError(f"{name} must be left out where streams are joined through relations, got {given!r}")
+    for name, side in streams.items():
+        if side.key is not None:
+            raise PenstockError(f"key of stream {name} must be left out where relations link the streams, got {side.key!r}")
+    links = [link for one in linked.through for link in one.links]
+    columns = tuple(tuple(link.column for link in links if link.stream == stream) for stream in range(len(streams)))
+    kinds = tuple(tuple(side.frame.schema[name].dataType for name in own) for side, own in zip(streams.values(), columns, strict=True))
+    return Comparison(Predicate("through"), columns, kinds, numeric=tuple((False,) * len(own) for own in columns), through=linked.through)
+
+
+def table_of(relation: Relation) -> pa.Table:
+    """The facts of a relation as a table; those of a DataFrame in an order that does not depend on how it was computed."""
+    source = relation.source
+    if not isinstance(source, DataFrame):
+        return relation.load()
+    if source.isStreaming:
+        raise PenstockError(f"source of relation {relation.called} must be a table, a file or a batch DataFrame, got a streaming DataFrame")
+    table = source.toArrow()
+    orderly = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    return table.take(pc.sort_indices(table, [(name, "ascending") for name in orderly])) if orderly else table
+
+
+def _facts(relation: Relation, table: pa.Table, through: Through, sides: Sequence[Stream]) -> dict[str, Any]:
+    """The columns of the facts of a relation, by which they are found and judged."""
+    check_facts(relation, through, table)
+    begin, end = intervals(relation, through, table, pa.timestamp("us", "UTC"))
+    check_overlaps(relation, through, table, begin, end)
+    columns: dict[str, Any] = {key(number): _linked(table, through, number, sides) for number in range(len(through.links))}
+    columns |= {BEGIN: pa.array(begin), END: pa.array(end)}
+    weight = weights(relation, through, table)
+    return columns if weight is None else columns | {WEIGHT: pa.array(weight)}
+
+
+def _linked(table: pa.Table, through: Through, number: int, sides: Sequence[Stream]) -> Any:
+    """An attribute in the type of the stream's column that it is compared with."""
+    link = through.links[number]
+    side = sides[link.stream]
+    check_columns(f"links of relation {through.name}", [link.column], tuple(side.frame.columns))
+    own, other = side.frame.schema[link.column].dataType, _kind(table, link.attribute, through)
+    text = f"link {link.column} = {link.attribute} of relation {through.name}"
+    trouble = unfit(own)
+    if trouble is not None:
+        raise PenstockError(f"{text} {trouble[0]}, got {own.simpleString()}{trouble[1]}")
+    for wide, kinds in ((pa.int64(), _WHOLE), (pa.float64(), _FRACTION), (None, type(own))):
+        if isinstance(own, kinds) and isinstance(other, kinds) and (wide is not None or own.simpleString() == other.simpleString()):
+            return _plain(table[link.attribute]).cast(wide or arrow_type(own))
+    raise PenstockError(
+        f"{text} must compare columns of one type, got {own.simpleString()} and {other.simpleString()}; cast one of them"
+    )  # fmt: skip
+
+
+def _shown(table: pa.Table, names: Sequence[str], fields: Sequence[T.StructField]) -> dict[str, Any]:
+    """The columns that the joined row shows."""
+    return {
+        SHOWN + field.name: _plain(table[name]).cast(arrow_type(field.dataType)) for name, field in zip(names, fields, strict=True)
+    }  # fmt: skip
+
+
+def _kind(table: pa.Table, name: str, through: Through) -> T.DataType:
+    """The type that a column of a relation has on Spark."""
+    if name not in table.column_names:
+        raise PenstockError(f"relation {through.name} must have the column {name!r}, it has: {', '.join(table.column_names)}")
+    kind = table.schema.field(name).type
+    try:
+        return from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind, prefer_timestamp_ntz=True)
+    except Exception as error:
+        raise PenstockError(f"column {name!r} of relation {through.name} must be of a type that Spark has, got {kind}: {error}") from None
+
+
+def _plain(column: Any) -> Any:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+__all__ = ["Linked", "compare_through", "read_relations", "table_of"]
