@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ def database_at(source: Any) -> Database | None:
     return Postgres(source) if isinstance(source, str) and source.startswith(SERVERS) else None
 
 
+def history_at(source: Any) -> tuple[str, int | None] | None:
+    """The folder of a history, and its version, None for the last; None for what is none.
+
+    >>> history_at("history:s3://me@city/zones@12"), history_at("history:zones"), history_at("zones.csv")
+    (('s3://me@city/zones', 12), ('zones', None), None)
+    """
+    if not isinstance(source, str) or not source.startswith(HISTORY):
+        return None
+    folder, version = re.fullmatch(r"(.*?)(?:@(\d+))?", source.removeprefix(HISTORY), re.DOTALL).groups()  # type: ignore[union-attr]
+    return folder, None if version is None else int(version)
+
+
 def name_in(source: Any) -> str:
     """What a relation is called by where it is: its table, file or folder; nothing where that does not say.
 
@@ -39,5 +52,5 @@ def name_in(source: Any) -> str:
     database = database_at(source)
     if database is not None:
         return database.parts[-1] if database.parts else ""
-    text = os.fspath(source)
-    return Path(text.removeprefix(HISTORY).partition("@")[0] if text.startswith(HISTORY) else text.removeprefix(FEED)).stem
+    kept = history_at(source)
+    return Path(os.fspath(source).removeprefix(FEED) if kept is None else kept[0]).stem

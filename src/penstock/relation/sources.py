@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.core.errors import PenstockError
-from penstock.relation.addresses import FEED, HISTORY, database_at
+from penstock.relation.addresses import FEED, database_at, history_at
 from penstock.relation.changes import from_feed
 from penstock.relation.feed import Feed, plan_of
 from penstock.relation.history import OWN, History
@@ -36,7 +35,7 @@ class Described(Protocol):
 
 def is_keyed(source: Any) -> bool:
     """Whether the facts of some keys are read without the others."""
-    return database_at(source) is not None or _is(source, HISTORY)
+    return database_at(source) is not None or history_at(source) is not None
 
 
 def schema_at(source: Any) -> pa.Schema | None:
@@ -44,7 +43,8 @@ def schema_at(source: Any) -> pa.Schema | None:
     database = database_at(source)
     if database is not None:
         return database.schema()
-    return _shown(_history(source)[0].plan.schema.empty_table()).schema if _is(source, HISTORY) else None
+    kept = history_at(source)
+    return None if kept is None else _shown(History(kept[0]).plan.schema.empty_table()).schema
 
 
 def read_address(relation: Described, among: Among | None = None) -> pa.Table | None:
@@ -60,18 +60,12 @@ def read_address(relation: Described, among: Among | None = None) -> pa.Table | 
     database = database_at(relation.source)
     if database is not None:
         return database.read(relation.needed(database.schema()), among)
-    if _is(relation.source, HISTORY):
-        history, version = _history(relation.source)
+    kept = history_at(relation.source)
+    if kept is not None:
+        history, version = History(kept[0]), kept[1]
         return _shown(history.facts(version, *(among if among is not None and among[0] in history.plan.keys else ())))
-    return _intervals(relation) if _is(relation.source, FEED) else None
-
-
-def _history(source: str) -> tuple[History, int | None]:
-    """A history and the version that is meant, None for the last."""
-    folder, _, version = source.removeprefix(HISTORY).partition("@")
-    if version and not version.isdecimal():
-        raise PenstockError(f"a history must be such as 'history:zones' or 'history:zones@12', got {source!r}")
-    return History(folder), int(version) if version else None
+    is_feed = isinstance(relation.source, str) and relation.source.startswith(FEED)
+    return _intervals(relation) if is_feed else None
 
 
 def _shown(facts: pa.Table) -> pa.Table:
@@ -90,7 +84,3 @@ def _intervals(relation: Described) -> pa.Table:
         changes = changes + more
     plan = plan_of(changes, position, relation.attributes, relation.id, names, relation.source)
     return _shown(from_feed(plan, None, plan.schema.empty_table(), changes, 0, position)[0])
-
-
-def _is(source: Any, prefix: str) -> bool:
-    return isinstance(source, str) and source.startswith(prefix)

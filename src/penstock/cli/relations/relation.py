@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import TABLES, Files, FormatOption, check_target, note, number, print_json, print_table, wants_json
+from penstock.cli.output import TABLES, Files, FormatOption, Stopped, check_target, note, number, print_json, print_table, wants_json
 from penstock.cli.texts import integer, words
 from penstock.core.duration import microseconds, read_time
 from penstock.core.errors import PenstockError
@@ -141,7 +141,7 @@ def record(
     source: Source,
     link: Links,
     history: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the history is kept; go on with the same options.", show_default=False)
+        str, typer.Option(metavar="FOLDER", help="Where the history is kept; go on with the same options.", show_default=False)
     ],
     columns: Columns = None,
     id_: Identity = None,
@@ -161,25 +161,31 @@ def record(
     pause = 0.0 if every is None else microseconds(every, "--every", least=1) / 1e6
     relation = relation_of(source, link, columns, id_, None, None, None)
     late = integer(lateness, "--lateness", least=0) if lateness.isdecimal() else microseconds(lateness, "--lateness")
-    told = None
-    while True:
-        # A database that is down at the start is a mistake; one that goes down later comes back.
-        last = write(
-            source,
-            history,
-            keys=relation.attributes,
-            columns=relation.columns,
-            id=relation.id,
-            lateness=late,
-            time=_moment_or_date(at),
-            patience=0.0 if told is None else _PATIENCE,
-        )
-        if last.number != told:
-            _print_version(last, history, as_json)
-        told = last.number
-        if every is None:
-            return
-        time.sleep(pause)
+    told: int | None = None
+    try:
+        while True:
+            # A database that is down at the start is a mistake; one that goes down later comes back.
+            last = write(
+                source,
+                history,
+                keys=relation.attributes,
+                columns=relation.columns,
+                id=relation.id,
+                lateness=late,
+                time=_moment_or_date(at),
+                patience=0.0 if told is None else _PATIENCE,
+            )
+            if last.number != told:
+                _print_version(last, history, as_json)
+            told = last.number
+            if every is None:
+                return
+            time.sleep(pause)
+    except KeyboardInterrupt:
+        if told is None:
+            raise
+        note(f"interrupted; {history} has version {told}")
+        raise Stopped from None
 
 
 def relation_of(
@@ -208,9 +214,9 @@ def _moment_or_date(text: str | None) -> int | str | None:
     return integer(text, "--time") if text is not None and text.lstrip("-").isdecimal() else text
 
 
-def _print_version(last: Version, history: Path, as_json: bool) -> None:
+def _print_version(last: Version, history: str, as_json: bool) -> None:
     if as_json:
-        print_json({"history": str(history), "version": last.number, "processed": last.processed, **last.counts})
+        print_json({"history": history, "version": last.number, "processed": last.processed, **last.counts})
     else:
         counts = ", ".join(f"{count:,} {name}" for name, count in last.counts.items())
         typer.echo(f"{history}: version {last.number}; facts in all: {counts or 'none'}")
