@@ -50,8 +50,7 @@ def read_input(
                 raise PenstockError(
                     f"{option} names a column of streams that have a file each, got {text!r} with one file: a trace calls it {option[2:]}"
                 )
-        keys = [] if through and key is None else key_columns(key, predicate)
-        return Input(read_trace(paths[0], key=keys, streams=named, time_unit=time_unit))
+        return Input(read_trace(paths[0], key=key_columns(key, predicate, through), streams=named, time_unit=time_unit))
     found = _named(paths, named)
     columns = _columns(list(found), time=time, key=key, importance=importance, size=size, predicate=predicate, through=through)
     keys = [] if through else _keys(columns[0])

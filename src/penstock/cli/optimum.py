@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from penstock.cli import options as opt
-from penstock.cli import relation_options as rel
 from penstock.cli.output import (
     NOTHING,
     PICTURES,
@@ -26,6 +25,7 @@ from penstock.cli.output import (
     share,
     wants_json,
 )
+from penstock.cli.relations.through import read_relations, relation_sources
 from penstock.cli.texts import check_size, integer, key_columns, moment, settings, words
 from penstock.core.errors import PenstockError
 
@@ -52,12 +52,12 @@ def optimum(
     model: opt.Model = "buffered",
     predicate: opt.Predicate = "=",
     cross: opt.Cross = False,
-    relation: rel.RelationFiles = None,
-    link: rel.Links = None,
-    relation_begin: rel.RelationBegin = None,
-    relation_end: rel.RelationEnd = None,
-    relation_weight: rel.RelationWeight = None,
-    relation_id: rel.RelationId = None,
+    relation: opt.Relations = None,
+    link: opt.Links = None,
+    relation_begin: opt.FactBegin = None,
+    relation_end: opt.FactEnd = None,
+    relation_weight: opt.FactWeight = None,
+    relation_id: opt.FactId = None,
     switch: opt.Switches = None,
     key: opt.Key = None,
     streams: opt.Streams = None,
@@ -86,18 +86,22 @@ def optimum(
     for option, text in {"--window": window, "--memory": memory}.items():
         check_size(text, option)
     wanted = None if sizes is None else [integer(size, "--sizes", least=1) for size in words(sizes, "--sizes")]
-    relations = rel.read_relations(relation, link, relation_begin, relation_end, relation_weight, relation_id)
+    for source in relation_sources(relation or ()).values():
+        check_different({"--relation": Path(source), "--schedule": schedule, "--plot": plot})
+    through = read_relations(
+        relation or (), link or (), begin=relation_begin, end=relation_end, weight=relation_weight, id=relation_id
+    )  # fmt: skip
 
     from penstock.core.problem import Problem
     from penstock.core.ticks import in_ticks
     from penstock.core.trace import read_trace
     from penstock.optimum.optimum import check, to_play, told
-    from penstock.relation.numbered import Numbered
+    from penstock.relation.numbered import open_through
 
     named = None if streams is None else words(streams, "--streams")
-    archived = read_trace(trace, key=key_columns(key, predicate, relations), streams=named, time_unit=time_unit)
+    archived = read_trace(trace, key=key_columns(key, predicate, through), streams=named, time_unit=time_unit)
     begin = None if start is None else moment(start, "--start", archived)
-    numbered = None if relations is None else Numbered.of(archived, relations)
+    numbered = open_through(archived, through or None)
     problem = Problem.of(
         archived.streams, **in_ticks(archived, window=window, memory=memory, start=begin), allocation=allocation, objective=objective,
         model=model, predicate=predicate, cross=cross, through=() if numbered is None else numbered.through,

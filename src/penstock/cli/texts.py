@@ -24,7 +24,7 @@ def words(text: str, option: str) -> list[str]:
     return parts
 
 
-def key_columns(text: str | None, predicate: str, relations: Any = None) -> list[str]:
+def key_columns(text: str | None, predicate: str, through: Sequence[Any] = ()) -> list[str]:
     """The columns of `--key`; where it is not given, `key`, or none for links and relations, which name their own columns.
 
     >>> key_columns(None, "="), key_columns(None, "R.a = S.a")
@@ -33,7 +33,7 @@ def key_columns(text: str | None, predicate: str, relations: Any = None) -> list
     from penstock.core.graph import is_graph
 
     if text is None:
-        return [] if relations or is_graph(predicate) else ["key"]
+        return [] if through or is_graph(predicate) else ["key"]
     return words(text, "--key")
 
 

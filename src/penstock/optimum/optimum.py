@@ -28,7 +28,7 @@ from penstock.optimum.schedule import NEVER, Optimum, check_order
 from penstock.optimum.size import Size, size_chain, size_class
 from penstock.optimum.solve import Solution, fits_class, solve_chain, solve_class
 from penstock.policies.fifo import Fifo
-from penstock.relation.numbered import Numbered
+from penstock.relation.numbered import Numbered, open_through
 from penstock.statistics.base import Source
 
 LIMIT = "4 GiB"
@@ -102,7 +102,7 @@ def optimum(
     """
     check_trace(trace)
     timed = in_ticks(trace, window=window, memory=memory, start=start)
-    numbered = None if through is None else Numbered.of(trace, through)
+    numbered = open_through(trace, through)
     problem = Problem.of(
         trace.streams, **timed, allocation=allocation, predicate=predicate, cross=cross, objective=objective, model=model,
         through=() if numbered is None else numbered.through, switches=switches,
