@@ -120,9 +120,13 @@ def test_the_report_is_a_sentence_per_check():
 @pytest.mark.parametrize(
     ("policy", "broken", "said"),
     (
-        (Fickle, {"The same seed gives the same run.", "Cutting the input into batches changes nothing."}, "seeded by `view.problem.seed`"),
+        later(
+            Fickle,
+            {"The same seed gives the same run.", "Cutting the input into batches changes nothing."},
+            "seeded by `view.problem.seed`",
+        ),
         (Forgetful, {"A snapshot that is restored goes on as if nothing had happened."}, "must be in `snapshot` and `restore`"),
-        (TwoFaced, {"The compiled form, where there is one, does what `score` says."}, "`ranking` and `score` differ over"),
+        later(TwoFaced, {"The compiled form, where there is one, does what `score` says."}, "`ranking` and `score` differ over"),
         (Short, {"It plays: one score for every candidate, and no error."}, "must return one number per candidate"),
     ),
 )

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.shard.spark_hash import placed
-from strategies import EVERYTHING
+from strategies import EVERYTHING, later
 
 
 def a_trace(n: int = 300, *, disorder: int = 0, seed: int = 3) -> ps.Trace:
@@ -27,8 +27,13 @@ def alone(trace: ps.Trace, shard: int, shards: int) -> tuple[ps.Trace, Any]:
     return ps.Trace(trace.table.take(mine), streams=trace.streams), mine
 
 
-@pytest.mark.parametrize("stepwise", (False, True), ids=("compiled", "stepwise"))
-@pytest.mark.parametrize("policy", ps.POLICIES)
+EACH = [
+    *((policy, False) for policy in ps.POLICIES),
+    *((policy, True) if policy in ("fifo", "prob", "dgl") else later(policy, True) for policy in ps.POLICIES),
+]
+
+
+@pytest.mark.parametrize(("policy", "stepwise"), EACH)
 def test_each_shard_plays_its_rows_in_its_part_of_the_memory(policy, stepwise):
     trace, options = a_trace(), {"window": 30, "policy": policy, "seed": 2, "keep": EVERYTHING, "stepwise": stepwise}
     got = ps.simulate(trace, memory=25, shards=3, **options)

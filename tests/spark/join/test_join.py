@@ -187,9 +187,9 @@ def test_shards_land_on_partitions_in_turn_however_many_there_are(spark):
 
 NAMES = {
     "a condition and importance": ("k", "v", {"condition": "l_v <> r_v"}, {"importance": "length(v)"}),
-    "a key called value": ("value", "lost", {"condition": "l_lost <> r_lost"}, {}),
+    "a key called value": later("value", "lost", {"condition": "l_lost <> r_lost"}, {}),
     "dots and backticks": ("k.k", "geo.l`at", {"condition": "`l_geo.l``at` <> '`' and `r_geo.l``at` <> '`'"}, {}),
-    "dots without a condition": ("k.k", "geo.l`at", {}, {}),
+    "dots without a condition": later("k.k", "geo.l`at", {}, {}),
 }
 
 

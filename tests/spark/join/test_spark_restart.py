@@ -87,7 +87,7 @@ CHANGES = {
     "window": later({"window": "11 seconds"}, "window was l: 10 seconds, r: 10 seconds, now it is l: 11 seconds, r: 11 seconds"),
     "policy": later({"policy": "fifo"}, "policy was learned, now it is fifo"),
     "name": later({"name": "other"}, "name was penstock, now it is other"),
-    "archive": ({"archive": "ledger"}, "archive was not written, now it is written"),
+    "archive": later({"archive": "ledger"}, "archive was not written, now it is written"),
     "half-life": later({"half_life": "1 minute"}, "half_life was None, now it is 1 minute"),
 }
 

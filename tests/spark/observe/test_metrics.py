@@ -194,9 +194,10 @@ SHARES = {
 }
 
 
-@pytest.mark.parametrize("shards", SHARES.values(), ids=list(SHARES))
-def test_metrics_are_those_of_all_shards_together(spark, shards):
+@pytest.mark.parametrize("which", [name if name in ("counted", "estimated", "nobody knows") else later(name) for name in SHARES])
+def test_metrics_are_those_of_all_shards_together(spark, which):
     """Against sums in plain Python; cells of joined rows stand between the counts and count for nothing."""
+    shards = SHARES[which]
     names = counted(2)
     rows = [(None, [float(shard.get(name, shard.get(name.removeprefix("total_"), 0.0))) for name in names]) for shard in shards]
     told = spark.createDataFrame([(bytearray(b"cell"), None), *rows], RESULTS).agg(*metrics(("l", "r"), 0.5)).first().asDict()

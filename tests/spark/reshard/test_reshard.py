@@ -30,6 +30,7 @@ from penstock.shard.state_rows import whole
 from penstock.spark.reshard.reshard import divided, opened, reshard
 from policy_kinds import WEIGHED
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join
+from strategies import later
 
 
 def plan_of(shards: int, memory: int, policy: str) -> ShardPlan:
@@ -84,7 +85,7 @@ def exact(all_batches: list[list[pa.Table]]) -> Counter[Any]:
     )
 
 
-@pytest.mark.parametrize(("before", "after"), ((1, 3), (4, 2)))
+@pytest.mark.parametrize(("before", "after"), (later(1, 3), (4, 2)))
 def test_rows_that_are_ahead_go_along_and_are_played_when_their_time_comes(before, after):
     limit, keys, few = Limit(400), "abcdefgh", "bdg"  # too few to support each other
     plans = [replace(plan_of(count, 4000, "prob"), ahead=limit) for count in (before, after)]

@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from places import SHARED
+from strategies import later
 
 pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
@@ -38,8 +39,8 @@ def histograms(frames):
 
 
 @pytest.mark.parametrize(("budget", "method"), (
-    ({"keep": 60}, "optimal"), ({"drop": 200}, "adg"), ({"keep": (30, 20)}, "ndg"), ({"keep": {"l": 30, "r": 20}}, "optimal"),
-    ({"keep": 240}, "auto"),
+    ({"keep": 60}, "optimal"), later({"drop": 200}, "adg"), ({"keep": (30, 20)}, "ndg"), later({"keep": {"l": 30, "r": 20}}, "optimal"),
+    later({"keep": 240}, "auto"),
 ))  # fmt: skip
 def test_frames_are_truncated_as_their_histograms_are(spark, budget, method):
     frames = relations(spark)
