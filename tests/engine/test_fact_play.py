@@ -9,20 +9,20 @@ from hypothesis import given, settings
 import oracle_facts
 import penstock as ps
 from relations import EVERYTHING, FactCase, fact_cases
-from strategies import examples
 
 
-@examples(2)
 @given(case=fact_cases())
 def test_a_run_is_that_of_the_oracle(case: FactCase) -> None:
     assert case.played() == case.expected()
 
 
+@settings(max_examples=30)
 @given(case=fact_cases(changes=True))
 def test_facts_that_become_known_between_batches_count_from_then_on(case: FactCase) -> None:
     assert case.played() == case.expected()
 
 
+@settings(max_examples=10)
 @given(case=fact_cases(batches=True))
 def test_a_snapshot_goes_on_as_if_nothing_had_happened(case: FactCase) -> None:
     assert case.played(snapshots=True) == case.played()
