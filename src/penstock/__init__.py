@@ -1,7 +1,7 @@
 """Penstock: stream joins in sliding windows under a hard memory budget. `import penstock as ps`."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import penstock.optimum  # these packages, before the functions of their names take their places here
 import penstock.relation
@@ -22,8 +22,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.optimum.schedule import Optimum
     from penstock.policies.base import Policy
     from penstock.policies.table import POLICIES
-    from penstock.relation.lookup import lookup
-    from penstock.relation.relation import relation
+    from penstock.relation.relation import Relation, relation
     from penstock.shard.shares.joint_budget import Budget
     from penstock.simulator.policy_checks import check_policy
     from penstock.simulator.simulate import exact, simulate
@@ -44,13 +43,35 @@ _HOMES = {
     "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
     "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",
-    "lookup": "relation.lookup", "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
+    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
     "relation": "relation.relation", "simulate": "simulator.simulate",
 }  # fmt: skip
 _ON_SPARK = {
     "debt": "settle.settle", "explain": "join.explain", "join": "join.join", "progress": "observe.progress", "settle": "settle.settle",
     "stream": "join.stream", "truncate": "static.truncate", "watch": "watch",
 }  # fmt: skip
+
+
+def lookup(stream: Any, relation: "Relation", *, access: str = "auto", time: str = "time", name: str | None = None) -> Any:
+    """Each tuple of a stream with the facts of a relation that are active at its time: no window, no memory, no policy, and exact.
+
+    `stream` is a trace, an Arrow table of one stream with its times in the column `time`, a Spark DataFrame of that kind, streaming or not,
+    or what `ps.stream` made of one; the result is a table, or a DataFrame. It has the stream's columns, then those of the relation, or of
+    them its `columns`, as `<relation>_<column>`. `name` says which of the streams in the links it is, where there are several; `access` is
+    how facts are found: "scan", "hash", "index" or "auto".
+
+    >>> import penstock as ps, pyarrow as pa
+    >>> tariff = ps.relation({"zone": ["a"], "fare": [12]}, links=["rides.zone = zone"], columns=["fare"], name="tariff")
+    >>> ps.lookup(pa.table({"time": [1, 5], "zone": ["a", "b"]}), tariff).to_pydict()
+    {'time': [1], 'zone': ['a'], 'tariff_fare': [12]}
+    """
+    if type(stream).__module__.startswith(("pyspark.", "penstock.spark.")):
+        from penstock.spark.session.presence import on_spark
+
+        return on_spark("join.lookup", "lookup")(stream, relation, access=access, time=time, name=name)
+    from penstock.relation.lookup import lookup as archived
+
+    return archived(stream, relation, access=access, time=time, name=name)
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.cli import run
 from penstock.experiments.demo import SAMPLE
 from penstock.generator.zipf import Generator
-from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM
+from penstock.pipeline.catalog import JOIN, RELATION, SINKS, SOURCES, SPARK, STREAM
 from penstock.pipeline.recipe import RecipeError, changed, check_recipe, read_recipe
 from places import ROOT
 from policy_kinds import BY_COUNT, LEARNING, NEEDS_BOUND, ON_STATS, WEIGHED
@@ -246,7 +246,7 @@ sys.exit(status or 10 * ("pyspark" in sys.modules))
 
 def test_every_key_stands_in_the_documentation():
     text = (ROOT / "docs" / "pipelines.md").read_text()
-    tables = [SPARK, STREAM, JOIN, *SOURCES.values(), *SINKS.values()]
+    tables = [SPARK, STREAM, RELATION, JOIN, *SOURCES.values(), *SINKS.values()]
     names = {name for table in tables for name in table} | {*SOURCES, *SINKS}
     assert sorted(name for name in names if f"`{name}`" not in text) == []
 
@@ -265,3 +265,23 @@ def test_every_source_and_sink_of_the_catalog_can_be_opened():
     from penstock.spark.pipeline import query
 
     assert set(query.SOURCES) == set(SOURCES) and set(query.SINKS) == set(SINKS)
+
+
+def test_mistakes_about_relations_are_named_by_their_keys(tmp_path):
+    (tmp_path / "pairs.csv").write_text("a,b\n1,2\n")
+    zones = {"source": str(tmp_path / "pairs.csv"), "links": ["v.key = a", "b = o.key"]}
+    sides = {name: {key: value for key, value in side.items() if key != "key"} for name, side in GOOD["streams"].items()}
+    good = GOOD | {"streams": sides, "relations": {"zones": zones}, "join": {"memory": 100, "through": "zones", "half_life": "5 minutes"}}
+    recipe = check_recipe(good)
+    assert recipe.join["through"] == ["zones"] and recipe.relations["zones"] == zones | recipe.relations["zones"]
+    for changes, said in (
+        ({"join.through": "zonse"}, "join.through must be one of zones, got 'zonse' (did you mean 'zones'?)"),
+        ({"join.on": "key"}, 'join.on must be left out where join.through names relations, got ["key"]'),
+        ({"streams.o.key": "key"}, 'streams.o.key must be left out where join.through names relations, got ["key"]'),
+        ({"relations.zones.source": "pairs.parquet"}, "relations.zones.source must be a file that is there, or an address (duckdb:"),
+        ({"relations.zones.links": ["v.key = a", "b = w.key"]}, "relations: stream in the links of relation zones must be one of v, o"),
+        ({"relations.zones.begins": "t"}, "relations.zones.begins is no key of [relations]"),
+        ({"join.policy": "ep"}, "join"),
+        ({"join.stats": "sketch"}, "join.stats must be decayed, window or whole in a join through relations"),
+    ):
+        assert mistakes(changes, good)[0].startswith(said), mistakes(changes, good)

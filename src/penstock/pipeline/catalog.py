@@ -252,8 +252,19 @@ STREAM: Mapping[str, Key] = {
     "matches": Key(whole(1)),
 }
 
+RELATION: Mapping[str, Key] = {
+    "source": Key(that("a file of facts, or an address", _text), needed=True),
+    "links": Key(that('a list of links such as ["pickup.zone = a", "b = dropoff.zone"]', _links, _as_list), needed=True),
+    "begin": Key(a_column),
+    "end": Key(a_column),
+    "weight": Key(a_column),
+    "columns": Key(columns, default=[]),
+    "id": Key(columns, default=[]),
+}
+
 JOIN: Mapping[str, Key] = {
     "on": Key(columns),
+    "through": Key(that("the NAME of a [relations.NAME] or a list of them", _texts, _as_list)),
     "predicate": Key(that('a comparison such as "<" or "eps:0.5", or a list of links such as "R.a = S.a"', _links)),
     "cross": Key(yes_or_no),
     "memory": Key(memory, needed=True),

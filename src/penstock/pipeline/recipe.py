@@ -3,6 +3,7 @@
 [spark]            where and how Spark runs
 [sources.NAME]     where rows come from
 [streams.NAME]     rows of a source as a side of the join
+[relations.NAME]   facts that streams are joined through
 [join]             ps.join
 [sink]             where joined rows go
 """
@@ -15,7 +16,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.generator.zipf import Generator
 from penstock.ledger.places import mixed
 from penstock.ledger.store import folder_of, local_path
-from penstock.pipeline.catalog import JOIN, SINKS, SOURCES, SPARK, STREAM, Key, shown
+from penstock.pipeline.catalog import JOIN, RELATION, SINKS, SOURCES, SPARK, STREAM, Key, shown
+from penstock.pipeline.relations import check_relations, linked
 from penstock.pipeline.sql_words import unsteady
 from penstock.policies.table import AUTO, open_policy
 from penstock.shard.division import part_of
@@ -36,7 +38,7 @@ from penstock.shard.shard_plan import check_width
 from penstock.shard.stream_window import NOT_GIVEN, check_lateness, check_shards, window_of, window_text
 from penstock.statistics.table import open_running
 
-SECTIONS = ("spark", "sources", "streams", "join", "sink")
+SECTIONS = ("spark", "sources", "streams", "relations", "join", "sink")
 ON_SPARK_ALONE = (
     "on",
     "shards",
@@ -76,6 +78,7 @@ class Recipe:
     streams: dict[str, dict[str, Any]]
     join: dict[str, Any]
     sink: dict[str, Any]
+    relations: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def generator(self, name: str) -> Generator:
         """The generator of a source of that kind."""
@@ -115,7 +118,9 @@ def check_recipe(found: Mapping[str, Any], file: str = "pipeline.toml") -> Recip
     streams = {name: check.table(f"streams.{name}", got, STREAM) for name, got in check.many("streams", found, 2, "at least two tables")}
     join = check.table("join", found.get("join"), JOIN)
     sink = check.kind("sink", found.get("sink"), SINKS)
-    recipe = Recipe(file, spark, sources, streams, join, sink)
+    tables = check.many("relations", {"relations": {}, **found}, 0, "tables")
+    relations = {name: check.table(f"relations.{name}", got, RELATION) for name, got in tables}
+    recipe = Recipe(file, spark, sources, streams, join, sink, relations)
     for rule in (_sources_and_streams, _windows, _keys, _generators, _paths, _given):
         check.mistakes += rule(recipe)
     if not check.mistakes:
@@ -248,6 +253,8 @@ def _keys(recipe: Recipe) -> list[str]:
     """Every stream knows its key columns, as many as the others; where links name columns, none has any."""
     if "on" not in recipe.join or "predicate" not in recipe.join:
         return []
+    if recipe.relations or recipe.join.get("through"):
+        return check_relations(recipe.relations, recipe.join, recipe.streams)
     on = recipe.join["on"]
     if is_graph(recipe.join["predicate"]):
         named = {"join.on": on} | {f"streams.{name}.key": stream.get("key") for name, stream in recipe.streams.items()}
@@ -332,7 +339,8 @@ def _window(stream: Mapping[str, Any]) -> int | str:
 def _engine(recipe: Recipe) -> list[str]:
     """What the engine and the policy refuse."""
     options = {name: value for name, value in recipe.join.items() if value is not None and name not in ON_SPARK_ALONE}
-    weighed = has_importance(recipe)
+    options["through"] = through = linked(recipe.relations, recipe.join, recipe.streams)
+    weighed = has_importance(recipe) or any(one.weighted for one in through)
     policy = options.pop("policy", None) or AUTO
     options.setdefault("stats", "decayed")
     windows = {name: _window(stream) for name, stream in recipe.streams.items()}
@@ -342,7 +350,7 @@ def _engine(recipe: Recipe) -> list[str]:
         folder_of(recipe.join["archive"])
         folder_of(recipe.join["shared"] or None, "shared")
         _check_condition(recipe)
-        alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"])
+        alone = check_shards(windows, recipe.join.get("shards")) or is_graph(recipe.join["predicate"]) or len(through) > 1
         shards = recipe.join.get("shards") or (1 if alone else _cores(recipe.spark.get("master")))
         options |= in_ticks(EVENT_TIME, memory=recipe.join["memory"])
         budget = Pools.parse(options["memory"], tuple(recipe.streams), allocation=recipe.join.get("allocation") or "variable")
@@ -351,7 +359,7 @@ def _engine(recipe: Recipe) -> list[str]:
         overhead = overhead_of(recipe.join.get("overhead"), budget, shards or 1)
         room = None if shards is None else for_statistics(overhead)  # elsewhere Spark says how many shards there are
         problem = Problem.of(tuple(recipe.streams), clock="streams", has_importance=weighed, **options)
-        for stream in recipe.streams.values():
+        for stream in recipe.streams.values() if not through else ():
             check_width(problem.predicate, stream["key"] or recipe.join["on"] or ())
         chosen = open_policy(policy, problem, room=room)
         if "importance" in chosen.needs and not weighed and policy != AUTO:

@@ -41,6 +41,15 @@ def history_at(source: Any) -> tuple[str, int | None] | None:
     return folder, None if version is None else int(version)
 
 
+def is_address(source: str) -> bool:
+    """Whether a text is an address, and no file.
+
+    >>> is_address("history:/data/zones"), is_address("zones.parquet")
+    (True, False)
+    """
+    return source.startswith((HISTORY, FEED)) or database_at(source) is not None
+
+
 def name_in(source: Any) -> str:
     """What a relation is called by where it is: its table, file or folder; nothing where that does not say.
 

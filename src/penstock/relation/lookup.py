@@ -64,7 +64,7 @@ def look_up(stream: Any, relation: Relation, *, access: str = "auto", time: str 
     unlinked = sorted(set(range(trace.n_streams)) - set(through.streams))
     if unlinked:
         raise PenstockError(f"relation {relation.called} must link each stream, got no link of {trace.streams[unlinked[0]]}")
-    relation = relation if relation.columns else replace(relation, columns=_others(relation, relation.schema()))
+    relation = relation if relation.columns else replace(relation, columns=other_columns(relation, relation.schema()))
     made = LookUp(table, "", len(table), 0, 0, 0)
     rows, found = [], []
     for facts, asked in _batches(trace, relation, through):
@@ -101,7 +101,7 @@ def _place(trace: Trace, stream: str) -> int:
     return trace.streams.index(stream) if stream in trace.streams else -1
 
 
-def _others(relation: Relation, schema: pa.Schema) -> tuple[str, ...]:
+def other_columns(relation: Relation, schema: pa.Schema) -> tuple[str, ...]:
     """The columns that neither mean something nor equal one of the stream's."""
     plain = replace(relation, links=relation.links if len(relation.links) == 1 else ())
     return tuple(name for name in schema.names if name in relation.id or name not in plain.needed(schema))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from random import Random
 from typing import Any
@@ -127,6 +128,7 @@ def test_what_a_relation_on_spark_must_be(spark, tmp_path):
     refused(good | {"begin": [5]}, "begin 'begin' of relation f must be of the type of the streams' times")
     refused(good, "through must link all streams, got no relation that leads to s", streams=sides(l=left, r=right, s=right))
     refused(good, "column z. of relation f|relation f must have the .*'z'", links=["l.k = z", "b = r.k"])
+    refused(good | {"begin": [dt.datetime(2026, 1, 2)], "end": [at(0)]}, "must have no fact that ends before it begins")
     refused(spark.readStream.format("rate").load(), "must be a table, a file or a batch DataFrame, got a streaming DataFrame")
     both = [ps.relation(good, ["l.k = a", "b = r.k"], name="f"), ps.relation(good, ["r.k = a", "b = s.k"], name="g")]
     with pytest.raises(ps.PenstockError, match=r"shards must be 1, or left out, in a join through several relations \(f, g\), got 2"):
@@ -134,3 +136,25 @@ def test_what_a_relation_on_spark_must_be(spark, tmp_path):
     relation = ps.relation({"a": ["p", "p"], "b": ["q", "r"]}, ["l.k = a", "b = r.k"])
     text = ps.explain(sides(l=left, r=right), through=relation, memory=10, shards=2)
     assert "by the facts that it has at its time" in text and "copies of a row: l 1, r 1" in text
+
+
+def test_a_look_up_is_what_sql_makes_of_a_stream_too(spark, tmp_path):
+    relation = spark.createDataFrame(facts(), FACTS).withColumn("until", F.col("end"))
+    rides = rows("l")
+    frame = spark.createDataFrame([*rides, (None, "a", "no time")], SCHEMA)
+    tariff = ps.relation(relation, ["l.k = a", "b = r.k"], columns=["c", "until"], name="f")
+    for name, one in (("l", frame), ("f", relation)):
+        one.createOrReplaceTempView(name)
+    wanted = bag(spark.sql(f"select l.*, f.c, f.until from l join f where l.k = f.a and l.ts is not null and {ACTIVE.format('f', 'l')}"))
+    found = ps.lookup(frame, tariff, time="ts", name="l")
+    assert found.columns == ["ts", "k", "v", "f_c", "f_until"] and bag(found) == wanted and len(wanted) > 50
+    stream = in_batches(spark, tmp_path, [rides[:60], rides[60:]])
+    query = ps.lookup(ps.stream(stream, time="ts", window="1 second"), tariff, name="l", access="index").writeStream
+    query.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(
+        str(tmp_path / "out")
+    ).awaitTermination()
+    assert bag(spark.read.schema(found.schema).parquet(str(tmp_path / "out"))) == wanted
+    with pytest.raises(ps.PenstockError, match="name must say which of the streams l, r this is"):
+        ps.lookup(frame, tariff, time="ts")
+    with pytest.raises(ps.PenstockError, match="stream must have no column 'f_c'"):
+        ps.lookup(found, tariff, time="ts", name="l")

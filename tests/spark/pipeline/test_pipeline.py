@@ -253,3 +253,16 @@ def test_lifetimes_a_changing_memory_and_given_rates_reach_the_join(spark, tmp_p
     rates = {(side, key): key + 1.0 for side in "vo" for key in range(20)}
     run = ps.simulate(trace, window=10, memory={"v": [(0, 9), (30, 4)], "o": 7}, policy="prob", stats="given", given=rates, clock="streams")
     assert (last["total_n_output"], last["total_n_shed"]) == (run.n_output, run.n_shed) and run.n_shed > 0
+
+
+@pytest.mark.slow
+def test_a_pipeline_joins_through_a_relation(spark, tmp_path):
+    lines = [f"{key},{(key * 7 + 3) % 20}" for key in range(0, 20, 2)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["a,b", *lines]) + "\n")
+    links = ["v.key = a", "b = o.key"]
+    zones = {"source": str(tmp_path / "pairs.csv"), "links": links}
+    events = played(spark, described({}, relations={"zones": zones}, join={"through": "zones", "memory": 10_000, "shards": 2}))
+    trace = ps.Trace(Generator(**{name: value for name, value in GENERATOR.items() if name not in ("kind", "ticks")}).arrivals(0, 60, 60))
+    run = ps.exact(trace, window=10, through=ps.relation(tmp_path / "pairs.csv", links))
+    assert sum(event["n_output"] for event in events) == run.n_output > 0
+    assert events[-1]["total_n_filtered"] == run.n_filtered > 0

@@ -78,8 +78,8 @@ def read_relations(through: Any, streams: Mapping[str, Stream]) -> Linked | None
     check_tree([own for *_, own in read], names)
     tables, shown = [], []
     for relation, table, own in read:
-        fields = [T.StructField(f"{own.name}_{name}", _kind(table, name, own)) for name in relation.columns]
-        tables.append(_facts(relation, table, own, list(streams.values())) | _shown(table, relation.columns, fields))
+        fields = shown_fields(relation, table, own)
+        tables.append(fact_columns(relation, table, own, [side.frame for side in streams.values()], fields))
         shown += fields
     facts = SentFacts.of([own for *_, own in read], [pa.table(columns) for columns in tables])
     return Linked(relations, facts, tuple(shown))
@@ -111,23 +111,41 @@ def table_of(relation: Relation) -> pa.Table:
     return table.take(pc.sort_indices(table, [(name, "ascending") for name in orderly])) if orderly else table
 
 
-def _facts(relation: Relation, table: pa.Table, through: Through, sides: Sequence[Stream]) -> dict[str, Any]:
-    """The columns of the facts of a relation, by which they are found and judged."""
+def shown_fields(relation: Relation, table: pa.Table, through: Through) -> list[T.StructField]:
+    """What the joined row shows of a relation."""
+    return [T.StructField(f"{through.name}_{name}", _kind(table, name, through)) for name in relation.columns]
+
+
+def fact_columns(
+    relation: Relation, table: pa.Table, through: Through, frames: Sequence[DataFrame], shown: Sequence[T.StructField]
+) -> dict[str, Any]:
+    """The facts of a relation that links some frames, as columns for `SentFacts`, checked."""
     check_facts(relation, through, table)
+    table = _in_utc(relation, table)
     begin, end = intervals(relation, through, table, pa.timestamp("us", "UTC"))
     check_overlaps(relation, through, table, begin, end)
-    columns: dict[str, Any] = {key(number): _linked(table, through, number, sides) for number in range(len(through.links))}
+    columns: dict[str, Any] = {key(number): _linked(table, through, number, frames) for number in range(len(through.links))}
     columns |= {BEGIN: pa.array(begin), END: pa.array(end)}
     weight = weights(relation, through, table)
-    return columns if weight is None else columns | {WEIGHT: pa.array(weight)}
+    columns |= {} if weight is None else {WEIGHT: pa.array(weight)}
+    pairs = zip(relation.columns, shown, strict=True)
+    return columns | {SHOWN + field.name: _plain(table[name]).cast(arrow_type(field.dataType)) for name, field in pairs}
 
 
-def _linked(table: pa.Table, through: Through, number: int, sides: Sequence[Stream]) -> Any:
+def _in_utc(relation: Relation, table: pa.Table) -> pa.Table:
+    """With times of facts in UTC, where they do not say otherwise."""
+    for name in (relation.column("begin", table), relation.column("end", table)):
+        if name is not None and pa.types.is_timestamp(table[name].type) and table[name].type.tz is None:
+            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.timestamp(table[name].type.unit, "UTC")))
+    return table
+
+
+def _linked(table: pa.Table, through: Through, number: int, frames: Sequence[DataFrame]) -> Any:
     """An attribute in the type of the stream's column that it is compared with."""
     link = through.links[number]
-    side = sides[link.stream]
-    check_columns(f"links of relation {through.name}", [link.column], tuple(side.frame.columns))
-    own, other = side.frame.schema[link.column].dataType, _kind(table, link.attribute, through)
+    frame = frames[link.stream]
+    check_columns(f"links of relation {through.name}", [link.column], tuple(frame.columns))
+    own, other = frame.schema[link.column].dataType, _kind(table, link.attribute, through)
     text = f"link {link.column} = {link.attribute} of relation {through.name}"
     trouble = unfit(own)
     if trouble is not None:
@@ -138,13 +156,6 @@ def _linked(table: pa.Table, through: Through, number: int, sides: Sequence[Stre
     raise PenstockError(
         f"{text} must compare columns of one type, got {own.simpleString()} and {other.simpleString()}; cast one of them"
     )  # fmt: skip
-
-
-def _shown(table: pa.Table, names: Sequence[str], fields: Sequence[T.StructField]) -> dict[str, Any]:
-    """The columns that the joined row shows."""
-    return {
-        SHOWN + field.name: _plain(table[name]).cast(arrow_type(field.dataType)) for name, field in zip(names, fields, strict=True)
-    }  # fmt: skip
 
 
 def _kind(table: pa.Table, name: str, through: Through) -> T.DataType:
@@ -160,6 +171,3 @@ def _kind(table: pa.Table, name: str, through: Through) -> T.DataType:
 
 def _plain(column: Any) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-__all__ = ["Linked", "compare_through", "read_relations", "table_of"]

@@ -15,6 +15,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.rates import read_rates
 from penstock.ledger.store import local_path
 from penstock.pipeline.recipe import Recipe, generator_arguments
+from penstock.relation.addresses import is_address
+from penstock.relation.relation import Relation, relation
 from penstock.shard.stream_window import window_text
 from penstock.spark.join.join import join, stream
 from penstock.spark.session.first_line import first_line
@@ -50,6 +52,8 @@ def build(recipe: Recipe, spark: SparkSession) -> DataFrame:
             sides[name] = stream(frame, time=said["time"], **lengths, **options)
     with _about(recipe, "join", joint="."):
         options = {option: value for option, value in recipe.join.items() if value is not None}
+        if "through" in options:
+            options["through"] = [_relation(name, recipe.relations[name]) for name in options["through"]]
         if "given" in options:
             key = recipe.join["on"] or next(iter(recipe.streams.values()))["key"]
             options["given"] = read_rates(Path(_place(options["given"])), key, argument="given")
@@ -84,6 +88,12 @@ def _place(path: str) -> str:
     """A path seen from where we run, as Spark's processes may run elsewhere; a URI as it is."""
     local = local_path(path)
     return path if local is None or path.lower().startswith("file:") else local
+
+
+def _relation(name: str, said: Mapping[str, Any]) -> Relation:
+    """A relation of a pipeline."""
+    source = said["source"]
+    return relation(**{**said, "source": source if is_address(source) else _place(source), "name": name})
 
 
 def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
