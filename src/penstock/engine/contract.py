@@ -118,11 +118,11 @@ class Statistics(Protocol):
     def age(self, batch: Batch, begin: int) -> int:
         """Before row `begin`: bring rates into the units of its time; by how many half-lives they have aged."""
 
-    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
+    def reprice(self, key: Ints, stream: Ints) -> Floats:
         """The prices of tuples with these keys now that rates have aged."""
 
     def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
-        """Where p is more than the count of a key, and rates have aged: those of tuples that were played already, and of whole streams."""
+        """Where tuples with one key have rates of their own, and these have aged: those of tuples that were played, and of streams."""
 
     def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
         """For rows from `begin`: each key's rate in every stream; and where these end, because rates must age again."""

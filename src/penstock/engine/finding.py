@@ -8,8 +8,8 @@ from penstock.engine.ranking_codes import Kind, Prices
 
 
 def needs_index(problem: Problem, ranking: Ranking) -> bool:
-    """Whether tuples with one key cannot stand for each other: keys are not what is compared, or they have prices of their own."""
-    if not problem.predicate.is_equality:
+    """Whether tuples with one key cannot stand for each other: not keys are compared, or tuples have prices or lives of their own."""
+    if not problem.predicate.is_equality or (ranking.kind in (Kind.LIFE, Kind.STAY) and not problem.ages_in_order):
         return True
     by_tuple = ranking.kind in (Kind.PRICE, Kind.LIFE, Kind.STAY) and ranking.prices in (Prices.RATES, Prices.MATCHES)
     return by_tuple and not problem.priced_by_key
@@ -17,15 +17,12 @@ def needs_index(problem: Problem, ranking: Ranking) -> bool:
 
 def can_index(problem: Problem, ranking: Ranking) -> bool:
     """Whether the compiled engine can find partners in an index, and rank by what it counts there."""
-    if problem.counts_keys or problem.predicate.function is not None or ranking.prices not in (Prices.NONE, Prices.MATCHES, Prices.RATES):
-        return False
-    if ranking.prices == Prices.NONE:
-        return True
-    if ranking.prices == Prices.RATES and problem.stats == "sketch":  # counts equal keys, and no values
-        return False
-    if ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory":
-        return False
-    return all_linked(problem) or ranking.kind not in (Kind.STAY, Kind.SCORE_PLUS_PRICE)  # whose order is not that of a product
+    return problem.predicate.function is None and ranking.prices in (Prices.NONE, Prices.MATCHES, Prices.RATES)
+
+
+def rated_by_key(problem: Problem) -> bool:
+    """Whether statistics know the rate of a key, and not of each tuple for itself."""
+    return problem.predicate.is_equality and (problem.priced_by_key or problem.stats == "sketch")
 
 
 def linked_pairs(problem: Problem) -> int:

@@ -6,12 +6,13 @@ All scores are kept times one factor, which alpha and the windows divide: gains 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.core.problem import Problem
-from penstock.core.trace import Floats
+from penstock.core.trace import Floats, Ints
+from penstock.core.window import NEVER
 
 UNIT = 90
 """A score is a whole number of 2**-UNIT,"""
@@ -48,6 +49,18 @@ def factors(problem: Problem, now: int = 0) -> Factors:
     gain = [min(start / (length[stream] if problem.alpha is None else problem.alpha), _LARGEST_NUMBER) for stream in range(n)]
     loss = [start / length[stream] if problem.beta is None else start for stream in range(n)]
     return Factors(start, np.array(gain), np.array(loss))
+
+
+def set_factors(problem: Problem, lanes: Any, seen: int, time: Ints, begin: int, stop: int) -> int:
+    """Where windows change, give streams the factors of the time of row `begin`, or of what was `seen`; up to which row they hold."""
+    changes = [at for window in problem.windows for at, _ in window.schedule]
+    if not changes:
+        return stop
+    now = max(seen, int(time[begin]))
+    by = factors(problem, now)
+    lanes["gain"], lanes["loss"] = by.gain, by.loss
+    later = time[begin:stop] >= min((at for at in changes if at > now), default=NEVER)
+    return begin + int(later.argmax()) if later.any() else stop
 
 
 def in_units(number: float) -> int:

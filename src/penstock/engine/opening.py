@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.problem import Problem
 from penstock.core.state_encoding import is_data
 from penstock.engine.contract import Engine, Keep, PolicyContract, Ranking, Statistics, read_keep
-from penstock.engine.finding import all_linked, can_index, needs_index
+from penstock.engine.finding import can_index, needs_index
 from penstock.engine.pickled import is_pickle
 
 
@@ -48,5 +48,4 @@ def why_stepwise(problem: Problem) -> str:
         return "a value function of yours"
     if problem.through:
         return "a join through relations"
-    free = "" if all_linked(problem) else " over streams that nothing links"
-    return f"the policy{free}"
+    return "the policy"

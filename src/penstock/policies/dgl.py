@@ -69,9 +69,7 @@ class Dgl(Policy):
         place = {score: float(number) for number, score in enumerate(sorted(set(self.kept.values())))}
         return (np.array([place[self.kept[row]] for row in view.row.tolist()]), view.importance, view.mn)
 
-    def ranking(self, problem: Problem) -> Ranking | None:
-        """Gains are charged per output; the loss is a common offset. A window that changes has no common offset."""
-        if any(w.kind == "schedule" for w in problem.windows):
-            return None
+    def ranking(self, problem: Problem) -> Ranking:
+        """Gains are charged per output; the loss is a common offset of a stream, whatever the length of its window is now."""
         first = FirstScore.MATCHES if problem.switch("dgl-init") == "simpprob" else FirstScore.IMPORTANCE
         return Ranking(Kind.GAIN_LOSS, Prices.MATCHES, first, ties=True)

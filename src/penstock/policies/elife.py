@@ -85,10 +85,8 @@ class Elife(Policy):
                 toll.mean += (price - toll.mean) * passed / (window / MEMORY + passed)
             toll.last = clock
 
-    def ranking(self, problem: Problem) -> Ranking | None:
+    def ranking(self, problem: Problem) -> Ranking:
         """The kinetic tournament of `life`, with the toll taken off every slope."""
-        if problem.priced_by_key and not problem.ages_in_order:
-            return None
         return Ranking(Kind.STAY, Prices.MATCHES if problem.stats == "window" else Prices.RATES, column=fixed_price(problem))
 
     def snapshot(self) -> dict[str, Any]:

@@ -29,10 +29,8 @@ class Life(Policy):
         """Remaining life times p."""
         return exact_products(view.remaining, view.p)
 
-    def ranking(self, problem: Problem) -> Ranking | None:
-        """A kinetic tournament of classes, where the earlier tuple of a class never outlives the later."""
-        if problem.priced_by_key and not problem.ages_in_order:
-            return None
+    def ranking(self, problem: Problem) -> Ranking:
+        """A kinetic tournament of classes; of tuples, where the earlier of a class may outlive the later."""
         return Ranking(Kind.LIFE, Prices.MATCHES if problem.stats == "window" else Prices.RATES, column=fixed_price(problem))
 
 

@@ -39,13 +39,21 @@ class Source:
         """No rates: the engine counts for itself."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
 
-    def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
+    def rates_of(self, key: Ints) -> Floats:
         """No rates."""
-        raise NotImplementedError(f"{type(self).__name__} gives no rates by what is compared")
+        raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
 
-    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
-        """Prices that do not age."""
-        return price
+    def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
+        """The rates of keys, where nothing else tells tuples apart; streams have none of their own."""
+        rates = self.rates_of(key)
+        return rates, np.zeros(rates.shape[1])
+
+    def reprice(self, key: Ints, stream: Ints) -> Floats:
+        """The products of the partners' rates."""
+        out = np.ones(len(key))
+        for other, rate in enumerate(self.rates_of(key).T):
+            out *= np.where(stream == other, 1.0, rate)
+        return out
 
     def totals(self, key: Ints) -> Floats:
         """No rates."""

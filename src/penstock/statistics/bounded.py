@@ -74,12 +74,12 @@ class Bounded(Decayed):
         most = max(_LEAST, self.room // 2 // max(1, width))
         self.history = [tuple(column[-most:] for column in self.history[0])]
 
-    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
-        """The prices by what table and sketch hold now."""
+    def rates_of(self, key: Ints) -> Floats:
+        """The counts by what table and sketch hold now."""
         if self.table is None:
-            return super().reprice(price, key, stream)
-        out = np.zeros(len(price))
-        _reprice(self.known, self.sums, self.table, self.hashes, key.astype(np.int64), stream.astype(np.int64), out)
+            return super().rates_of(key)
+        out = np.zeros((len(key), self.problem.n_streams))
+        _look_up(self.known, self.sums, self.table, self.hashes, key.astype(np.int64), out)
         return out
 
     def _fade(self, factor: float) -> None:
@@ -159,15 +159,12 @@ def _rate(known: Ints, sums: Floats, table: Floats, hashes: Ints, place: int, st
 
 
 @routine
-def _reprice(known: Ints, sums: Floats, table: Floats, hashes: Ints, key: Ints, stream: Ints, out: Floats) -> None:
+def _look_up(known: Ints, sums: Floats, table: Floats, hashes: Ints, key: Ints, out: Floats) -> None:
     for number in range(len(key)):
         if key[number] >= 0:
             place = find(known, key[number])
-            price = 1.0
-            for other in range(sums.shape[1]):
-                if other != stream[number]:
-                    price *= _rate(known, sums, table, hashes, place, other, key[number])
-            out[number] = price
+            for stream in range(sums.shape[1]):
+                out[number, stream] = _rate(known, sums, table, hashes, place, stream, key[number])
 
 
 @kernel

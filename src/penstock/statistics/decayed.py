@@ -82,10 +82,10 @@ class Decayed(Remembered):
         """Have room for another key."""
         self._resize(len(self.known) * 3 // 2)
 
-    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
-        """The prices by the sums that are left: what was forgotten is worth nothing."""
-        out = np.zeros(len(price))
-        _reprice(self.known, self.sums, key.astype(np.int64), stream.astype(np.int64), out)
+    def rates_of(self, key: Ints) -> Floats:
+        """The counts of these keys in every stream, by the sums that are left: what was forgotten is worth nothing."""
+        out = np.zeros((len(key), self.problem.n_streams))
+        _look_up(self.known, self.sums, key.astype(np.int64), out)
         return out
 
     def _size(self, keys: int) -> int:
@@ -139,16 +139,13 @@ def find(known: Ints, key: int) -> int:
 
 
 @routine
-def _reprice(known: Ints, sums: Floats, key: Ints, stream: Ints, out: Floats) -> None:
+def _look_up(known: Ints, sums: Floats, key: Ints, out: Floats) -> None:
     for number in range(len(key)):
         if key[number] >= 0:
             at = find(known, key[number])
             if known[at] >= 0:
-                price = 1.0
-                for other in range(sums.shape[1]):
-                    if other != stream[number]:
-                        price *= rounded(sums[at, other])
-                out[number] = price
+                for stream in range(sums.shape[1]):
+                    out[number, stream] = rounded(sums[at, stream])
 
 
 @routine

@@ -61,10 +61,45 @@ class Sketch(Source):
         """The estimated decayed count of each row's key in each stream, its instant included, in forward weights."""
         span = self.forward.span(batch.time[begin:])
         part = slice(begin, begin + span)
-        weight = np.exp2(self.forward.exponents(batch.time[part]))
+        stream, time, key = batch.stream[part], batch.time[part], batch.key[part]
+        weight = np.exp2(self.forward.exponents(time))
         rates = np.zeros((span, self.problem.n_streams))
-        _count(self.table[0], self.hashes, batch.stream[part], batch.time[part], batch.key[part], weight, rates)
-        return rates, begin + span
+        _count(self.table[0], self.hashes, stream, time, key, weight, rates)
+        if self.problem.priced_by_key:
+            return rates, begin + span
+        importance = np.ones(span) if batch.importance is None else batch.importance[part]
+        weighed = np.zeros_like(rates)
+        _count(self.table[1], self.hashes, stream, time, key, weight * importance, weighed)
+        return self._with_values(stream, importance, rates, weighed), begin + span
+
+    def _with_values(self, stream: Ints, importance: Floats, rates: Floats, weighed: Floats) -> Floats:
+        """Of two streams: the partner's count times the value of an output; of the own stream the count, and beside it the mean."""
+        mean = np.divide(weighed, rates, out=np.ones_like(rates), where=rates > 0)
+        line, other = np.arange(len(stream)), 1 - stream
+        partner = mean[line, other]
+        low = stream == 0
+        worth = self.problem.objective.pairs(np.where(low, importance, partner), np.where(low, partner, importance))
+        own = mean[line, stream]
+        rates[line, other] *= worth
+        return np.column_stack([rates, own])
+
+    def rates_of(self, key: Ints) -> Floats:
+        """The estimated counts by what the cells hold now."""
+        return self._estimates(self.table[0], key)
+
+    def _estimates(self, table: Floats, key: Ints) -> Floats:
+        out = np.zeros((len(key), len(table)))
+        known = np.flatnonzero(key >= 0)
+        for stream in range(len(table)):
+            out[known, stream] = _estimate(table, self.hashes, stream, key[known].astype(np.int64))
+        return out
+
+    def weigh(self, stream: Ints, key: Ints, values: Ints, importance: Floats | None) -> tuple[Floats, Floats]:
+        """What the cells hold, with the values of outputs where they differ."""
+        if importance is None or self.problem.priced_by_key:
+            return super().weigh(stream, key, values, importance)
+        counts, weighed = (self._estimates(table, key) for table in self.table)
+        return self._with_values(stream.astype(np.int64), importance, counts, weighed)[:, :-1], np.zeros(counts.shape[1])
 
     def units(self) -> tuple[int, float, int]:
         """The clock of the forward weights."""
@@ -94,26 +129,13 @@ class Sketch(Source):
                     mean = np.divide(weighed, count, out=np.ones(len(mine)), where=count > 0)
                     pair = (view.importance[mine], mean)
                     worth = self.problem.objective.pairs(*(pair if i < j else pair[::-1]))
-                out[mine] *= count * worth
-        return out
-
-    def reprice(self, price: Floats, key: Ints, stream: Ints) -> Floats:
-        """The prices by what the cells hold now."""
-        out = np.where(key >= 0, 1.0, 0.0)
-        for own in range(self.problem.n_streams):
-            mine = np.flatnonzero((stream == own) & (key >= 0))
-            for other in range(self.problem.n_streams):
-                if other != own and len(mine):
-                    out[mine] *= _estimate(self.table[0], self.hashes, other, key[mine].astype(np.int64))
+                out[mine] *= [rounded(float(x)) for x in count * worth]
         return out
 
     def totals(self, key: Ints) -> Floats:
         """The estimated counts of all streams together, by what the cells hold now."""
-        out = np.zeros(len(key))
-        known = np.flatnonzero(key >= 0)
-        for stream in range(self.problem.n_streams):
-            out[known] += _estimate(self.table[0], self.hashes, stream, key[known].astype(np.int64))
-        return out
+        total: Floats = self.rates_of(key).sum(axis=1)
+        return total
 
     def _move(self, time: int) -> int:
         """Move the origin of the weights where a row of this time needs it."""

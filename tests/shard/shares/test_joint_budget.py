@@ -83,7 +83,7 @@ def test_rates_are_compared_where_their_half_lives_are_the_same():
 
 
 def test_what_goes_by_load_is_compared_with_its_like():
-    stepwise = unit("additive", 3, predicate=["R.k = S.k"], cross=True)
+    stepwise = unit("frequency", switches={"kwon-ties": "random"})
     assert unit("fifo") == unit("rand") == unit("kwon-random") == stepwise == "rows that would lie in the windows"
 
 

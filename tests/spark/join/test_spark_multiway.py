@@ -249,8 +249,7 @@ def test_how_a_join_would_run_is_told_before_it_does(spark):
     rates = {"a": 1, "b": 100, "c": 10}
     text = ps.explain(sides(frames), predicate=LINKS, memory=100, rates=rates, distinct={"b": 5}, archive="somewhere")
     assert "one shard" in told(text)["routing"] and told(text)["engine"].endswith("compiled") and "somewhere" in told(text)["ledger"]
-    stepwise = told(ps.explain(sides(frames), predicate=LINKS[:1], cross=True, memory=100, policy="additive"))
-    assert "because of the policy over streams that nothing links" in stepwise["engine"]
+    assert told(ps.explain(sides(frames), predicate=LINKS[:1], cross=True, memory=100, policy="additive"))["engine"].endswith("compiled")
     assert "a.k = b.k" in text and "new tuples of b: 100 per tick" in text and "comparisons per tick" in text
     with pytest.raises(ps.PenstockError, match="rates must be given for the streams a, b, c, got 'z'"):
         ps.explain(sides(frames), predicate=LINKS, memory=100, rates={"z": 1})

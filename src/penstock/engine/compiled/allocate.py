@@ -18,7 +18,7 @@ from penstock.engine.compiled.order.tree import BLOCK, shape
 from penstock.engine.compiled.patterns import FEW_STREAMS
 from penstock.engine.compiled.state import Memory, attach, in_one_block
 from penstock.engine.contract import Bands, Ranking
-from penstock.engine.finding import all_linked, needs_index
+from penstock.engine.finding import all_linked, needs_index, rated_by_key
 from penstock.engine.gain_loss import Factors, factors
 from penstock.engine.ranking_codes import Kind, Prices
 
@@ -44,8 +44,10 @@ def allocate(
         bands = None  # late tuples would have far to go
     leaves, inner = shape(groups if bands is None else len(bands.price))
     nodes = (max(tree) + 1) * (inner + BLOCK - 1)  # of each level
-    kinetic = kind in (Kind.LIFE, Kind.STAY)
-    planes = max(tree) + 1 if kinetic else levels
+    massed = needs_index(problem, ranking) and not all_linked(problem) and (ranking.prices == Prices.MATCHES or _grows(problem, ranking))
+    bounding = massed and kind in (Kind.STAY, Kind.SCORE_PLUS_PRICE)
+    kinetic = kind in (Kind.LIFE, Kind.STAY) and not bounding
+    planes = max(tree) + 1 if kinetic or bounding else levels
     ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
     learns = ranking.prices == Prices.CHANCES
     entries = planes * leaves + levels * nodes
@@ -70,8 +72,9 @@ def allocate(
         "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) or linked is not None else 1,
         "holders": entries if ranked else 1,
         "keys": entries if ranked and not kinetic else 1,
-        "worths": entries if kinetic else 1,
-        "moments": entries if kinetic else 1,
+        "worths": entries if kinetic or bounding else 1,
+        "moments": entries if kinetic or bounding else 1,
+        "leasts": entries if bounding else 1,
         "owns": nodes if kinetic else 1,
         "dues": nodes if kinetic else 1,
         "stack": 128,
@@ -160,9 +163,10 @@ def allocate(
     if linked is not None:
         fill(arrays, memory, linked, slots)
         memory.indexed = 2 if problem.predicate.is_equality else 1
-        memory.growing = ranking.prices == Prices.RATES and problem.stats not in ("whole", "given")
+        memory.keyed = ranking.prices == Prices.RATES and rated_by_key(problem)
+        memory.growing = _grows(problem, ranking)
         memory.paired = ranking.prices == Prices.MATCHES or memory.growing
-        memory.massed = memory.paired and not all_linked(problem)
+        memory.massed, memory.bounding = massed, bounding
         memory.worthy = not problem.steady and n == 2 and kind in (Kind.PRICE, Kind.LIFE, Kind.STAY)
     return arrays, memory
 
@@ -175,13 +179,20 @@ def pattern_bands(streams: int) -> Bands:
     return Bands(np.empty((0, streams), np.int64), price.reshape(-1), stream)
 
 
+def _grows(problem: Problem, ranking: Ranking) -> bool:
+    """Whether each row brings rates, of its key or of what it matches; else prices are known beforehand, row by row."""
+    return ranking.prices == Prices.RATES and (rated_by_key(problem) or problem.stats not in ("whole", "given"))
+
+
 def _trees(problem: Problem, ranking: Ranking) -> list[int]:
     """The tournament of each stream: one per pool, unless its streams lose at different rates, count time or are priced otherwise."""
     found: dict[tuple[int, float, int], int] = {}
     out, n = [], problem.n_streams
     apart = ranking.prices != Prices.NONE and not all_linked(problem)  # the prices of a stream have a factor of their own
     for stream, window in enumerate(problem.windows):
-        loses = float(window.length) if ranking.kind == Kind.GAIN_LOSS and problem.beta is None else 0.0
+        loses = 0.0
+        if ranking.kind == Kind.GAIN_LOSS and problem.beta is None:
+            loses = float(window.length) if window.kind != "schedule" else -1.0 - stream
         clocks = {"rows": stream, "rows_per_key": n} if ranking.kind in (Kind.LIFE, Kind.STAY) else {}
         clock = stream if apart else clocks.get(window.kind, -1)  # where each key has a clock, that of the stream stands still
         out.append(found.setdefault((int(problem.budget.pool[stream]), loses, clock), len(found)))

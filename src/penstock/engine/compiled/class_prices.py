@@ -67,6 +67,12 @@ def _tuples(memory: Memory, group: int) -> int:
     return int(total)
 
 
+@inlined
+def needs_rounding(memory: Memory) -> bool:
+    """Whether what a tuple has counted is a sum of fractions; rates of keys have been rounded."""
+    return bool(memory.worthy or (memory.growing and not memory.keyed))
+
+
 @kernel
 def _partners_counted(memory: Memory, group: int) -> float:
     """The price of a class of one tuple, from what it has counted."""
@@ -78,7 +84,7 @@ def _partners_counted(memory: Memory, group: int) -> float:
         stream = groups(memory)[group].stream
         if other != stream and accesses(memory)[stream * memory.streams + other].index >= 0:
             number = counts(memory)[slot * memory.streams + other]
-            price *= rounded(number) if memory.growing or memory.worthy else number
+            price *= rounded(number) if needs_rounding(memory) else number
     return price
 
 

@@ -49,6 +49,7 @@ from penstock.engine.contract import (
     Worths,
 )  # fmt: skip
 from penstock.engine.finding import needs_index
+from penstock.engine.gain_loss import set_factors
 from penstock.engine.number_bits import as_bits, from_bits
 from penstock.engine.ranking_codes import Kind, Prices
 
@@ -199,6 +200,8 @@ class CompiledEngine:
                 width = len(self.arrays["slots"]) + size + n if many else n
                 scratch = np.empty((n + SCRATCH, width), dtype=np.int64)
             target = min(stop, position + _CHUNK) if progress else stop
+            if self.ranking.kind == Kind.GAIN_LOSS:
+                target = set_factors(self.problem, self.arrays["lanes"], int(self.memory.now), batch.time, position, target)
             reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
             if logs.pause[ARRIVAL_AT] >= 0:
                 yield handed_out(logs)
@@ -287,7 +290,9 @@ class CompiledEngine:
     def merge(self, others: Sequence[Engine], chosen: Chosen, renumber: Renumber, *, next_row: int, counts: bool, statistics: bool) -> None:
         """Begin with the chosen tuples of other engines."""
         engines = [other for other in others if isinstance(other, CompiledEngine)]
-        if len(engines) < len(others) or self.memory.indexed:
+        if self.memory.indexed:
+            raise PenstockError("a state that ranks each tuple for itself, not by its key alone, cannot be divided; use a new checkpoint")
+        if len(engines) < len(others):
             raise PenstockError("engines must be compiled to be merged; use a new checkpoint")
         shifts = self.statistics.merge([one.statistics.snapshot() for one in engines], renumber) if statistics else None
         parts = [as_columns(one.memory, one.arrays) for one in engines]
@@ -414,7 +419,7 @@ class CompiledEngine:
             elif self.ranking.prices == Prices.TOTALS:
                 groups["price"] = self.statistics.totals(groups["key"])
             else:
-                groups["price"] = self.statistics.reprice(groups["price"], groups["key"], groups["stream"])
+                groups["price"] = self.statistics.reprice(groups["key"], groups["stream"])
             tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
         if self.ranking.prices == Prices.CHANCES:

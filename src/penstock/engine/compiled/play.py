@@ -44,7 +44,6 @@ from penstock.engine.compiled.order.ranking import (
     RATES,
     SCORE,
     STAY,
-    TUPLES,
     full_price_of,
     has_rates,
     is_counted,
@@ -172,9 +171,11 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
         for tree in range(memory.trees):
             refresh(memory, tree)
     if memory.mn_of_memory == 1:
-        for at in range(begin, end):
+        for at in range(begin, begin if memory.indexed else end):
             spoil(memory, claim_class(memory, find_ring(memory, batch.key[at]), batch.stream[at], batch.key[at]))
         count_matches(memory)
+        if memory.massed:
+            weigh_streams(memory)
 
 
 @kernel
@@ -182,10 +183,11 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
     """Step 3: bring prices up to date, and give every arrival its score and its place in the ranking."""
     kind, patient = memory.kind, end - begin <= PATIENCE
     memory.patient = patient and not memory.banded and not memory.newcomer_safe
-    if memory.paired or (is_counted(memory) and memory.mn_of_memory == 0):
-        count_matches(memory)
-    if memory.massed and not memory.growing:
-        weigh_streams(memory)
+    if memory.mn_of_memory == 0:
+        if memory.paired or is_counted(memory):
+            count_matches(memory)
+        if memory.massed and not memory.growing:
+            weigh_streams(memory)
     if kind == GAIN_LOSS:
         memory.patient = 0
         gain_and_lose(memory, batch, begin, end, memory.first_row)
@@ -331,8 +333,10 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     logged = 0
     keep_time(memory)
     hold(memory)
-    if memory.prices == TUPLES or memory.paired:
+    if is_counted(memory) or memory.paired:
         count_matches(memory)
+    if memory.massed and not memory.growing:
+        weigh_streams(memory)
     for which in range(len(caps)):
         if memory.kind == STAY and pools(memory)[which] > caps[which]:
             use_toll(memory, which)

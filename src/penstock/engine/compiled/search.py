@@ -15,6 +15,8 @@ from __future__ import annotations
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.key_clocks import PER_KEY, count_in
+from penstock.engine.compiled.linked.followers import follow
 from penstock.engine.compiled.linked.links import NEAR, agree, collect, enlist, keep_values, show
 from penstock.engine.compiled.linked.partners import CHOSEN, MEMBERS, ORDER, PICKED, are_strangers, have_come, meet_all
 from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
@@ -57,7 +59,12 @@ def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, e
             continue
         group = claim_class(memory, -1, stream, batch.key[at])
         groups(memory)[group].price = 0.0  # whoever matches nothing keeps it
-        slot = link(memory, group, time, memory.next_row + at, batch.expiry[at])
+        expiry = batch.expiry[at]
+        if lanes(memory)[stream].in_rows == PER_KEY:
+            expiry = count_in(memory, group, expiry)
+            if batch.key[at] >= 0:
+                follow(memory, ~(at - begin), stream, memory.first_row)
+        slot = link(memory, group, time, memory.next_row + at, expiry)
         fresh(memory)[at - begin] = slot
         if memory.limited:
             met(memory)[slot] = 0

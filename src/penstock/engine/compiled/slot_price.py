@@ -10,7 +10,7 @@ from penstock.core.compiled import kernel
 from penstock.core.rounding import rounded
 from penstock.core.window import NEVER
 from penstock.engine.compiled.moves import victim
-from penstock.engine.compiled.order.ranking import group_of, price_of
+from penstock.engine.compiled.order.ranking import full_price_of, group_of
 from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.state import Memory, lanes, tolls
 
@@ -47,7 +47,7 @@ def observe(memory: Memory, which: int) -> None:
     slot = victim(memory, which)
     if slot < 0:
         return
-    price = price_of(memory, group_of(memory, slot)) / unit(memory)
+    price = full_price_of(memory, group_of(memory, slot)) / unit(memory)
     toll = tolls(memory)[which]
     clock = lanes(memory)[toll.leader].clock
     if toll.first == -NEVER:

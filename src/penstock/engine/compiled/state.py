@@ -207,6 +207,7 @@ ARRAYS: dict[str, Any] = {
     "keys": np.int64,  # by entry: what classes are compared by,
     "worths": np.float64,  # or in a kinetic tournament: price
     "moments": np.int64,  # times life, until this expiry of the first tuple
+    "leasts": np.float64,  # or in one that is searched (bounds.py), where the key is a time: the score without the price
     "owns": np.int64,  # by inner node: when an entry below it may overtake its winner,
     "dues": np.int64,  # or when anything below it must be looked at again
     "stack": np.int32,
@@ -236,8 +237,8 @@ ARRAYS: dict[str, Any] = {
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
-    "youngest", "ranked", "shift", "finishes", "lasting", "limited", "indexed", "width", "paired", "growing", "worthy", "room",
-    "staged", "massed",
+    "youngest", "ranked", "shift", "finishes", "lasting", "limited", "indexed", "width", "paired", "growing", "keyed", "worthy",
+    "room", "staged", "massed", "bounding",
 )  # fmt: skip
 WEIGHTS = ("unit_score", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
 LINKS = (
@@ -341,8 +342,8 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 (
     lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    holders, keys, worths, moments, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths, met,
-    parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
+    holders, keys, worths, moments, leasts, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths,
+    met, parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

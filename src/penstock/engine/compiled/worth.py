@@ -86,6 +86,8 @@ def _scores(engine: Weighed, live: Ints) -> Floats:
         done = done | (slots["ground"] != 0) if memory.finishes else done
         return np.where(done, 0.0, bands["made"] / np.maximum(bands["seen"], 1))
     price = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][slots["group"]]
+    if memory.massed:
+        price = price * lanes["factor"][slots["stream"]]
     if kind in (Kind.PRICE, Kind.STAY):  # elife: a slot that is freed is rented again, at the same price per tick
         return np.asarray(price, np.float64)
     if kind == Kind.LIFE:

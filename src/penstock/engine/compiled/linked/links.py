@@ -339,6 +339,19 @@ def collect(memory: Memory, pick: int, stream: int, other: int, found: Ints) -> 
 
 
 @kernel
+def twins(memory: Memory, pick: int, stream: int, found: Ints) -> int:
+    """List the tuples of `stream` whose values are those of another of this stream: into `found`; how many."""
+    for looker in range(memory.streams):
+        access = looker * memory.streams + stream
+        if accesses(memory)[access].index >= 0 and is_known(memory, access, pick):
+            if indexes(memory)[accesses(memory)[access].index].shelves == 0:
+                return 0
+            value = value_of(memory, access, pick)
+            return int(scan(memory, access, pick, cell_of(memory, access, pick, 0), value, value, True, found, 0))
+    return 0
+
+
+@kernel
 def scan(memory: Memory, access: int, pick: int, cell: int, low: float, high: float, alike: bool, found: Ints, number: int) -> int:
     """Add the matches in one cell and range to those found, or what is `alike`, of the same stream; how many there are then."""
     index = accesses(memory)[access].index

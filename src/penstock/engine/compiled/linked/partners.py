@@ -11,7 +11,7 @@ from penstock.core.rounding import rounded
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.engine.compiled.batch_columns import BatchColumns
-from penstock.engine.compiled.class_prices import spoil
+from penstock.engine.compiled.class_prices import needs_rounding, spoil
 from penstock.engine.compiled.linked.links import agree, collect, strike
 from penstock.engine.compiled.order.ranking import GAIN_LOSS, MATCHES, SCORE
 from penstock.engine.compiled.order.tournament import rebuild
@@ -49,7 +49,10 @@ def credit(memory: Memory, stream: int, importance: float, partners: Ints, numbe
             groups(memory)[slots(memory)[partner].group].gained = 1
             raised(memory)[memory.n_raised] = partner
             memory.n_raised += 1
-        counts(memory)[partner * n + stream] += weight * worth
+        if memory.keyed:
+            counts(memory)[partner * n + stream] = weight * worth  # the rate of the whole key
+        else:
+            counts(memory)[partner * n + stream] += weight * worth
         spoil(memory, slots(memory)[partner].group)
     return total
 
@@ -63,6 +66,8 @@ def meet_all(memory: Memory, slot: int, pick: int, stream: int, importance: floa
     n = memory.streams
     known = -1 if memory.inplace else scratch[n + ORDER, 1]
     weight = rates[stream] if memory.growing else 1.0
+    partner = rates[n] if memory.keyed and memory.worthy else importance  # of a key the mean
+    before = 1.0
     if not memory.growing:
         lanes(memory)[stream].mass += 1.0
     if slot >= 0:
@@ -71,13 +76,28 @@ def meet_all(memory: Memory, slot: int, pick: int, stream: int, importance: floa
     for other in range(n):
         if other != stream and accesses(memory)[stream * n + other].index >= 0:
             if other == known:
-                worth = credit(memory, stream, importance, scratch[other], scratch[n + PICKED, 1], weight)
+                partners, number = scratch[other], scratch[n + PICKED, 1]
             else:
-                worth = credit(memory, stream, importance, found(memory), collect(memory, pick, stream, other, found(memory)), weight)
+                partners, number = found(memory), collect(memory, pick, stream, other, found(memory))
+            worth = credit(memory, stream, partner, partners, number, weight)
             if memory.prices == MATCHES:
                 counts(memory)[slot * n + other] = worth
+            if memory.mn_of_memory:
+                before *= _worth_before(memory, importance, partners, number)
     if slot >= 0:
         spoil(memory, slots(memory)[slot].group)
+        if memory.mn_of_memory:  # what is counted anew before the next instant is joined has the arrivals of this one
+            groups(memory)[slots(memory)[slot].group].price = before
+
+
+@kernel
+def _worth_before(memory: Memory, importance: float, partners: Ints, number: int) -> float:
+    """What the partners that were found for an arrival are worth to it, without those that came with it."""
+    total = 0.0
+    for at in range(number):
+        if slots(memory)[partners[at]].row < memory.first_row:
+            total += worth_of(memory, importance, ranks(memory)[partners[at]].importance) if memory.worthy else 1.0
+    return rounded(total) if memory.worthy else total
 
 
 @inlined
@@ -86,7 +106,7 @@ def price_by_links(memory: Memory, stream: int, rates: Floats) -> float:
     price = 1.0
     for other in range(memory.streams):
         if other != stream and accesses(memory)[stream * memory.streams + other].index >= 0:
-            price *= rounded(rates[other])
+            price *= rounded(rates[other]) if needs_rounding(memory) else rates[other]
     return float(price * lanes(memory)[stream].factor if memory.massed else price)
 
 

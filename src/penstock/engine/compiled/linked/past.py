@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.core.compiled import inlined, kernel
+from penstock.core.compiled import kernel
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
@@ -23,12 +23,12 @@ from penstock.engine.compiled.linked.links import (
     index_sizes,
     is_known,
     keep_values,
-    scan,
     show,
+    twins,
     value_of,
 )
 from penstock.engine.compiled.linked.ordered import lay, listed, thin
-from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block, indexes
+from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, found, in_one_block
 
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
 
@@ -207,24 +207,10 @@ def thin_past(memory: Memory, past: Past, number: Ints) -> int:
     return kept
 
 
-@inlined
-def _looks(memory: Memory, pick: int, stream: int) -> int:
-    """An index that has, or would have, a tuple of this stream; -1 if none."""
-    for looker in range(memory.streams):
-        access = looker * memory.streams + stream
-        if accesses(memory)[access].index >= 0 and is_known(memory, access, pick):
-            return int(access)
-    return -1
-
-
 @kernel
 def _same(memory: Memory, past: Past, pick: int, stream: int, importance: float) -> int:
     """The entry that is priced as this arrival; -1 if there is none."""
-    access = _looks(memory, pick, stream)
-    if access < 0 or indexes(memory)[accesses(memory)[access].index].shelves == 0:
-        return -1
-    value = value_of(memory, access, pick)
-    for at in range(scan(memory, access, pick, cell_of(memory, access, pick, 0), value, value, True, found(memory), 0)):
+    for at in range(twins(memory, pick, stream, found(memory))):
         entry = found(memory)[at]
         if past.importance[entry] == importance:
             return int(entry)

@@ -34,8 +34,8 @@ _EXACT = 2.0**53
 
 @inlined
 def is_kinetic(memory: Memory) -> bool:
-    """Whether scores fall as the clock goes on, at slopes of their own."""
-    return bool(memory.kind == LIFE or memory.kind == STAY)
+    """Whether scores fall as the clock goes on, at slopes of their own, and nothing else changes them all."""
+    return bool((memory.kind == LIFE or memory.kind == STAY) and not memory.bounding)
 
 
 @inlined
@@ -181,7 +181,7 @@ def score_of(memory: Memory, level: int, group: int, slot: int) -> float:
     if memory.kind == SCORE_TIMES_PRICE:
         return float(score * price_of(memory, group))
     if memory.kind == SCORE_PLUS_PRICE:
-        return float(score + memory.match_weight * groups(memory)[group].price)
+        return float(score + memory.match_weight * full_price_of(memory, group))
     return float(score)
 
 

@@ -11,6 +11,8 @@ Where scores fall at different slopes (`life`), each node also knows when one of
 tournament. Pools have tournaments of their own. They share the leaves, since a class is in one pool; a kinetic tournament has its own,
 where nobody is one that never wins.
 
+Where all prices of a stream change at once, nobody wins: the lowest is searched for (bounds.py).
+
 Nobody asks who leaves first while there is room for all: tournaments are held only from when a pool runs over until all are half empty.
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from penstock.core.compiled import inlined, kernel
 from penstock.engine.compiled.key_clocks import leaves_at
+from penstock.engine.compiled.order.bounds import climb_bounds, empty_bounds, gather_bounds, lowest_by_bounds, seat_bounds
 from penstock.engine.compiled.order.kinetic import climb_kinetic, judge, lane_of, vacate
 from penstock.engine.compiled.order.ranking import (
     STAY,
@@ -39,7 +42,7 @@ PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside 
 def keep_time(memory: Memory) -> None:
     """Measure the time in ties from a new dawn, and as coarsely as leaves room for the future, when the room is used up."""
     room = LOW if memory.tied else TIE
-    if not memory.ranked or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
+    if not memory.ranked or memory.bounding or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
         return
     oldest = memory.now
     for stream in range(memory.streams):
@@ -54,8 +57,17 @@ def keep_time(memory: Memory) -> None:
 
 
 @inlined
+def _plane(memory: Memory, level: int, tree: int) -> int:
+    """Whose leaves an entry is among: kinetic tournaments, and those that are searched, have leaves of their own."""
+    return tree if memory.bounding or is_kinetic(memory) else level
+
+
+@inlined
 def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: bool) -> None:
     """Bring a leaf up to date with the first tuple of its class."""
+    if memory.bounding:
+        seat_bounds(memory, tree, group, leaf, there)
+        return
     holders(memory)[leaf] = tree if there else -1
     if not is_kinetic(memory):
         keys(memory)[leaf] = key_of(memory, level, group) if there else LAST
@@ -78,13 +90,15 @@ def promote(memory: Memory, level: int, group: int) -> None:
 def _promote(memory: Memory, level: int, group: int) -> None:
     there = first(memory, level, group) >= 0
     tree = int(lanes(memory)[stream_of(memory, group)].tree)
-    leaf = (tree if is_kinetic(memory) else level) * memory.leaves + group
+    leaf = _plane(memory, level, tree) * memory.leaves + group
     if holders(memory)[leaf] < 0 and (not there or memory.patient):
         if there:
             _wait(memory, level * memory.groups_size + group)
         return
     _seat(memory, level, tree, group, leaf, there)
-    if is_kinetic(memory):
+    if memory.bounding:
+        climb_bounds(memory, tree, group)
+    elif is_kinetic(memory):
         climb_kinetic(memory, tree, group)
     else:
         _climb(memory, level, tree, group)
@@ -226,14 +240,17 @@ def rebuild(memory: Memory) -> None:
     """Set up every tournament that is held from scratch, after every price has changed."""
     if not memory.judged:
         return
-    if is_kinetic(memory):
-        for leaf in range(memory.trees * memory.leaves):
-            vacate(memory, leaf)  # a class may have been one of another tournament when these were last held
+    if is_kinetic(memory) or memory.bounding:
+        for leaf in range(memory.trees * memory.leaves):  # a class may have been one of another tournament when these were last held
+            if memory.bounding:
+                empty_bounds(memory, leaf)
+            else:
+                vacate(memory, leaf)
     for level in range(memory.levels):
         for group in range(memory.bands_size if memory.banded else memory.groups_size):
             there = (memory.banded or groups(memory)[group].members > 0) and first(memory, level, group) >= 0
             tree = int(lanes(memory)[stream_of(memory, group)].tree)
-            leaf = (tree if is_kinetic(memory) else level) * memory.leaves + group
+            leaf = _plane(memory, level, tree) * memory.leaves + group
             _seat(memory, level, tree, group, leaf, there)
     crown_all(memory)
 
@@ -255,7 +272,9 @@ def crown_all(memory: Memory) -> None:
             root = root_at(memory, level, tree)
             clock = lanes(memory)[lane_of(memory, tree)].clock
             for node in range(memory.inner - 1, -1, -1):
-                if is_kinetic(memory):
+                if memory.bounding:
+                    gather_bounds(memory, tree, root, node)
+                elif is_kinetic(memory):
                     judge(memory, tree, clock, root, node)
                 else:
                     at = _best_of(memory, level, tree, block_of(memory, level, root, node))
@@ -270,7 +289,10 @@ def lowest(memory: Memory, level: int, which: int) -> int:
     best = -1
     for stream in range(memory.streams):
         if lanes(memory)[stream].pool == which and lanes(memory)[stream].leads:
-            group = holders(memory)[root_at(memory, level, lanes(memory)[stream].tree)]
+            if memory.bounding:
+                group = lowest_by_bounds(memory, stream)
+            else:
+                group = holders(memory)[root_at(memory, level, lanes(memory)[stream].tree)]
             if group >= 0 and (best < 0 or ahead(memory, level, group, best)):
                 best = group
     return int(best)
