@@ -16,7 +16,7 @@ from penstock.relation.addresses import database_at
 from penstock.relation.database import in_order
 from penstock.relation.history import History
 from penstock.relation.record import patiently, record
-from postgres import Server, server
+from postgres import LOCKED, Server, server
 
 UTC = dt.UTC
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -167,6 +167,21 @@ def test_a_server_that_is_down_is_named_at_once_and_asked_again_in_the_middle(po
             postgres.start()
     assert History(tmp_path / "h").version() == first
     assert record(source, tmp_path / "h", keys=["a", "b"], time=2).counts == {"begun": 2}
+
+
+def test_a_password_comes_from_the_environment(postgres, monkeypatch):
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    postgres.run(f"CREATE ROLE {LOCKED} LOGIN PASSWORD 's3cret'", "CREATE TABLE own AS SELECT 1 AS a")
+    postgres.run(f"GRANT USAGE ON SCHEMA public TO {LOCKED}", f"GRANT SELECT ON own TO {LOCKED}")
+    database = database_at(postgres.address("own").replace("penstock@", f"{LOCKED}@"))
+    for password, said in ((None, "no password supplied"), ("wrong", "password authentication failed")):
+        if password is not None:
+            monkeypatch.setenv("PGPASSWORD", password)
+        with pytest.raises(ps.PenstockError, match=f"cannot be read: .*{said}") as refused:
+            patiently(database.read, 60)
+        assert "wrong" not in str(refused.value)
+    monkeypatch.setenv("PGPASSWORD", "s3cret")
+    assert database.read(among=("a", pa.array([1]))).to_pylist() == [{"a": 1}]
 
 
 REFUSED = {

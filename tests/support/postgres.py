@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-USER = "penstock"
+USER, LOCKED = "penstock", "locked"
 _SYSTEM_USERS = ("postgres", "nobody")
 
 
 @dataclass
 class Server:
-    """A server that trusts whoever connects from this machine."""
+    """A server that trusts whoever connects from this machine, but for the role `locked`, which needs its password."""
 
     programs: Path
     folder: Path
@@ -66,6 +66,8 @@ def server() -> Iterator[Server]:
             os.chown(folder, _user().pw_uid, _user().pw_gid)
         own = Server(programs, folder, _free_port())
         own._as_user("initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
+        rules = folder / "data" / "pg_hba.conf"
+        rules.write_text(f"host all {LOCKED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
         own.start()
         try:
             yield own

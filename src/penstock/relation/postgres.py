@@ -17,6 +17,7 @@ from penstock.relation.database import Database, Session, UnreachableError, quot
 
 PREFIXES = ("postgresql://", "postgres://")
 _PATIENCE = 10  # seconds to wait for a connection
+_NOT_AWAY = ("FATAL", "password")  # what libpq says where trying again does not help, unless the server is about to start or stop
 _AWAY = ("08", "53", "57P")  # classes of SQLSTATE: connection, resources, shut down
 _TEXTS = ("text", "varchar", "bpchar", "name", "char")
 _PASSWORD = re.compile(r"://[^/@]*:(?!\d+(?:[/?#]|$))[^@]*@|^[^#]*[?&]\w*password=", re.IGNORECASE)
@@ -106,7 +107,9 @@ def _is_away(error: Exception) -> bool:
     state = getattr(error, "sqlstate", None)
     if state:
         return bool(state.startswith(_AWAY))
-    return type(error).__name__ == "OperationalError" and ("FATAL" not in str(error) or "the database system is" in str(error))
+    said = str(error)
+    helps = "the database system is" in said or not any(word in said for word in _NOT_AWAY)
+    return type(error).__name__ == "OperationalError" and helps
 
 
 def _reason(error: Exception) -> str:
