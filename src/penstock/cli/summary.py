@@ -57,6 +57,7 @@ def life(event: dict[str, Any]) -> list[str]:
         "total_n_late": "late",
         "total_n_ahead": "ahead of all others",
         "total_n_null": "without a time",
+        "total_n_filtered": "that no fact links",
     }
     parts += [f"{number(int(event[name]))} {what}" for name, what in odd.items() if event.get(name)]
     return [f"in the life of the query: {', '.join(parts)}"]

@@ -32,7 +32,8 @@ def most_between(facts: Sequence[Facts]) -> tuple[float, float]:
     """
     count = heaviest = 1.0
     for one in facts:
-        _, alike = np.unique(one.keys, axis=0, return_counts=True)
+        low, high = one.keys.T
+        _, alike = np.unique(low * (1 + high.max(initial=0)) + high, return_counts=True)  # values have small numbers
         count *= float(alike.max(initial=0))
         heaviest *= 1.0 if one.weight is None else float(one.weight.max(initial=0.0))
     return count, heaviest

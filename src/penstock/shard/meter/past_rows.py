@@ -194,9 +194,9 @@ class Past:
 
     def _leaving(self, columns: dict[str, Any]) -> Ints:
         """When tuples leave: as their windows end, or as the last fact ends that can link them (docs/decisions/0031)."""
-        if not self.problem.through or self.problem.switch("pre-filter") != "both":
+        index = FactIndex(self.problem, self.facts) if self.problem.through else None
+        if index is None or not index.filters_memory:
             return np.asarray(columns["limit"])
-        index = FactIndex(self.problem, self.facts)
         return np.minimum(columns["limit"], index.chances(columns["stream"].astype(np.int64), columns["time"], columns["values"])[0])
 
     @property
