@@ -21,7 +21,7 @@ from penstock.core.rounding import mean as mean_of
 from penstock.core.rounding import raised
 from penstock.core.state_encoding import pack, policy_state, unpack
 from penstock.core.trace import Floats, Ints
-from penstock.core.window import COUNTING, NEVER, followers
+from penstock.core.window import COUNTING, NEVER
 from penstock.engine.binding import Columns
 from penstock.engine.contract import (
     LOAD,
@@ -40,7 +40,7 @@ from penstock.engine.fact_index import FactIndex, sift
 from penstock.engine.fact_ties import Ties
 from penstock.engine.meeting import Meeting
 from penstock.engine.pickled import is_pickle, take_over, unpickled
-from penstock.engine.tuple_columns import columns_of, leaving, pick, shed
+from penstock.engine.tuple_columns import columns_of, copied, follow, leaving, pick, shed
 from penstock.engine.view import View
 
 _GIVEN = ("problem", "statistics", "keep", "policy", "facts")
@@ -115,7 +115,7 @@ class StepwiseEngine:
         """Begin with the tuples of another stepwise engine; each weighs as much as in this one's budget, a tuple."""
         assert isinstance(other, StepwiseEngine), "what this engine cannot have compiled, nobody can"
         for name in vars(self).keys() - {*_GIVEN, "totals"}:
-            setattr(self, name, _copied(getattr(other, name)))
+            setattr(self, name, copied(getattr(other, name)))
         if self.memory is not None and not self.problem.budget.in_bytes:
             self.memory["weight"] = np.ones(len(self.memory["row"]), np.int64)
         held = {} if self.memory is None else self._held(self.memory)
@@ -277,7 +277,7 @@ class StepwiseEngine:
             self.importance_seen, self.importance_rest = raised(self.importance_seen, self.importance_rest, importance)
         new["arrived"] = np.full(len(new["time"]), self.instant)
         if problem.counts_keys:
-            self._follow(new)
+            follow(self.memory, new)
         counting = self._kinds(*COUNTING)
         late = int(np.count_nonzero((new["expiry"] <= self._horizon()) & ~counting[new["stream"]]))
 
@@ -377,14 +377,6 @@ class StepwiseEngine:
         by_stream = np.where(self._kinds("rows"), self.arrivals, self._horizon())[columns["stream"]]
         return np.where(self._kinds("rows_per_key")[columns["stream"]], columns["followers"], by_stream) if len(by_stream) else by_stream
 
-    def _follow(self, new: Columns) -> None:
-        """Count the arrivals of an instant as followers of those that came before, in memory and in the instant itself."""
-        assert self.memory is not None
-        arrived = new["stream"], new["key"]
-        self.memory["followers"] = self.memory["followers"] + followers(self.memory["stream"], self.memory["key"], *arrived)
-        same = (arrived[0][:, None] == arrived[0]) & (arrived[1][:, None] == arrived[1])
-        new["followers"] = np.triu(same, 1).sum(axis=1)
-
     def _horizon(self) -> int:
         if self.problem.clock == "global":
             return int(self.now)
@@ -406,9 +398,3 @@ class StepwiseEngine:
 
     def _joined(self, parts: list[Played]) -> Played:
         return Played.join(parts, self.problem.n_streams, len(self.problem.through))
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(one) for name, one in value.items()}
-    return value.copy() if isinstance(value, np.ndarray) else value

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.core.batch import Batch
 from penstock.core.budget import OVERHEAD, Pools
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Ints
-from penstock.core.window import DEAD, expiries
+from penstock.core.window import DEAD, expiries, followers
 from penstock.engine.binding import Columns
 
 
@@ -64,3 +66,18 @@ def shed(budget: Pools, columns: Columns, order: Ints, stay: Bools, step: int, d
         stay[mine[:excess]] = False
         sheds += columns["row"][mine[:excess]].tolist()
     return np.array(sheds, dtype=np.int64)
+
+
+def follow(memory: Columns, new: Columns) -> None:
+    """Count the arrivals of an instant as followers of those that came before, in memory and in the instant itself."""
+    arrived = new["stream"], new["key"]
+    memory["followers"] = memory["followers"] + followers(memory["stream"], memory["key"], *arrived)
+    same = (arrived[0][:, None] == arrived[0]) & (arrived[1][:, None] == arrived[1])
+    new["followers"] = np.triu(same, 1).sum(axis=1)
+
+
+def copied(value: Any) -> Any:
+    """A value whose arrays nobody else has."""
+    if isinstance(value, dict):
+        return {name: copied(one) for name, one in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value
