@@ -41,6 +41,15 @@ def history_at(source: Any) -> tuple[str, int | None] | None:
     return folder, None if version is None else int(version)
 
 
+def is_feed(source: Any) -> bool:
+    """Whether a source is a feed of changes.
+
+    >>> is_feed("feed:changes.jsonl"), is_feed("changes.jsonl")
+    (True, False)
+    """
+    return isinstance(source, str) and source.startswith(FEED)
+
+
 def is_address(source: str) -> bool:
     """Whether a text is an address, and no file.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.core.duration import timestamp
 from penstock.core.errors import PenstockError
 from penstock.core.tables import read_table
-from penstock.relation.addresses import FEED, database_at
+from penstock.relation.addresses import FEED, database_at, is_feed
 from penstock.relation.changes import from_feed, from_snapshot
 from penstock.relation.database import UnreachableError
 from penstock.relation.feed import Feed, plan_of
@@ -52,11 +52,10 @@ def record(
     taken = [name for name in names if name in OWN]
     if taken:
         raise PenstockError(f"a column that is recorded must have another name than {', '.join(OWN)}, got {taken[0]!r}")
-    is_feed = isinstance(source, str) and source.startswith(FEED)
     with Writer(folder) as writer:
         last = writer.last()
         plan = None if last is None else _checked(writer.history.plan, tuple(keys), tuple(id), names)
-        if is_feed:
+        if is_feed(source):
             feed = Feed(Path(source.removeprefix(FEED)))
             while True:
                 changes, position = feed.read(None if last is None else last.position)

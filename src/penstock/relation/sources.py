@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.relation.addresses import FEED, database_at, history_at
+from penstock.relation.addresses import FEED, database_at, history_at, is_feed
 from penstock.relation.changes import from_feed
 from penstock.relation.feed import Feed, plan_of
 from penstock.relation.history import OWN, History
@@ -64,8 +64,7 @@ def read_address(relation: Described, among: Among | None = None) -> pa.Table | 
     if kept is not None:
         history, version = History(kept[0]), kept[1]
         return _shown(history.facts(version, *(among if among is not None and among[0] in history.plan.keys else ())))
-    is_feed = isinstance(relation.source, str) and relation.source.startswith(FEED)
-    return _intervals(relation) if is_feed else None
+    return _intervals(relation) if is_feed(relation.source) else None
 
 
 def _shown(facts: pa.Table) -> pa.Table:

@@ -20,8 +20,10 @@ from penstock.core.errors import PenstockError
 from penstock.core.facts import Through, check_tree, slots_of
 from penstock.core.predicate import Predicate
 from penstock.ledger.relation_pages import RelationPages
+from penstock.relation.addresses import history_at, is_feed
 from penstock.relation.checks import check_columns as check_facts
 from penstock.relation.checks import check_overlaps, intervals, weights
+from penstock.relation.history import History
 from penstock.relation.relation import Relation, read_through
 from penstock.shard.facts.known import BEGIN, END, SHOWN, WEIGHT, key
 from penstock.shard.facts.sent import SentFacts
@@ -74,6 +76,9 @@ def read_relations(through: Any, streams: Mapping[str, Stream]) -> Linked | None
     if not relations:
         return None
     names = tuple(streams)
+    if any(side.frame.isStreaming for side in streams.values()):
+        for relation in relations:
+            _check_still(relation)
     read = [(relation, table := table_of(relation), relation.through(names, table)) for relation in relations]
     check_tree([own for *_, own in read], names)
     tables, shown = [], []
@@ -109,6 +114,20 @@ def table_of(relation: Relation) -> pa.Table:
     table = source.toArrow()
     orderly = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     return table.take(pc.sort_indices(table, [(name, "ascending") for name in orderly])) if orderly else table
+
+
+def _check_still(relation: Relation) -> None:
+    """Refuse a source that is there to change, for streams: a query reads it once, and a restart would find other facts."""
+    kept = history_at(relation.source)
+    if is_feed(relation.source):
+        remedy = "keep its history (penstock relation record) and name a version of that, history:FOLDER@1"
+    elif kept is not None and kept[1] is None:
+        remedy = f"name a version of it, history:{kept[0]}@{History(kept[0]).version().number}"
+    else:
+        return
+    raise PenstockError(
+        f"source of relation {relation.called} must stand still while streams are joined, got {relation.source!r}, which grows: {remedy}"
+    )
 
 
 def shown_fields(relation: Relation, table: pa.Table, through: Through) -> list[T.StructField]:
