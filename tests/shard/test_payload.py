@@ -35,11 +35,12 @@ def everyone(alive):
     return np.array([row for rows in alive.values() for row in rows], dtype=np.int64)
 
 
-@given(histories(), st.booleans(), st.sampled_from([0, 1 << 30]))
-def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, again, heavy):
-    """Whether each row is told to have left once, or all that are not alive are told every time; and however rows are fetched."""
+@given(histories(), st.booleans(), st.sampled_from([0, 1 << 30]), st.sampled_from([0, 300, 1 << 30]))
+def test_rows_are_found_until_they_leave_and_blocks_hold_what_is_left(history, again, heavy, small):
+    """Whether each row is told to have left once, or all that are not alive are told every time; however rows are fetched and held."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_HEAVY", heavy)
+        patch.setattr(module, "_SMALL", small)
         _played(history, again)
 
 
@@ -76,6 +77,18 @@ def _played(history, again):
     for stream, rows in alive.items():
         if rows:
             assert rebuilt.fetch(stream, np.array(rows), ["text"])["text"].to_pylist() == texts(rows)
+
+
+def test_small_batches_share_a_block():
+    """Of 50 batches of 10 KB in each stream a few blocks are left, and none is written again that is large."""
+    payload, rows, written = Payload(), 0, []
+    for _ in range(50):
+        for stream in range(STREAMS):
+            payload.add(stream, np.arange(rows, rows + 10), pa.table({"text": ["x" * 1000] * 10}))
+            rows += 10
+        written += [(number, len(cell)) for number, cell in payload.close(np.empty(0, np.int64)).items()]
+    assert len(payload.blocks) == 4 and max(size for _, size in written) < module._SMALL + 2000
+    assert sum(len(block.rows) for block in payload.blocks.values()) == rows
 
 
 @pytest.mark.parametrize("limit", [0, 400, 10_000])

@@ -163,6 +163,12 @@ class Statistics(Protocol):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a state."""
 
+    def freeze(self) -> dict[str, Any]:
+        """The state for another process of this machine: not for keeping."""
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Take over what `freeze` gave, whose arrays nobody else may use."""
+
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """Take over several states as one; by how many half-lives the rates of each are behind the latest."""
 

@@ -1,7 +1,8 @@
 """The payload of the tuples in a shard's memory: written once, in blocks, and again only when too much of a block is dead.
 
-A block holds the tuples of one stream that came in one batch and stayed. Rows are numbered in the order of play, so the blocks of a
-stream follow each other, and finding a row takes two binary searches.
+A block holds the tuples of one stream that came in one batch and stayed, or in several where these are small: each block costs something
+in every batch. Rows are numbered in the order of play, so the blocks of a stream follow each other, and finding a row takes two binary
+searches.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _SPREAD = 16  # numbers that a table of places may have for each row that is loo
 _WHOLE = 4  # blocks are joined into one table where they have at most so many times the rows that are wanted,
 _HEAVY = 256 << 20  # and so many bytes: Arrow has no room for more than 2 GB of texts in one array
 _MOST = 8 << 20  # bytes of a block: values of some 100 MB are more than Spark's state takes
+_SMALL = 256 << 10
+"""Bytes up to which what comes is put into the last block of its stream, which is written again."""
 _SEAL = b"penstock-crc32"
 """Between a block and its checksum."""
 Changes = dict[int, bytes | None]
@@ -62,6 +65,10 @@ class Block:
         if self.n_alive == len(self.rows):
             return self
         return Block.of(self.stream, self.rows[self.alive], self.table.filter(pa.array(self.alive)).combine_chunks())
+
+    def followed_by(self, block: Block) -> Block:
+        """Both as one; all of them are alive."""
+        return Block.of(self.stream, np.concatenate([self.rows, block.rows]), _together([self.table, block.table]).combine_chunks())
 
     def split(self, most: int) -> list[Block]:
         """The block in pieces of about so many bytes at most."""
@@ -207,10 +214,8 @@ class Payload:
                     self._rewrite(number, changes)
         for block in self.new:
             block.without(departed)
-            for piece in block.compact().split(_MOST) if block.n_alive else ():
-                self.blocks[self.next] = piece
-                changes[self.next] = piece.pack()
-                self.next += 1
+            if block.n_alive:
+                self._append(block.compact(), changes)
         self.new = []
         if limit is not None and self.n_bytes > limit:
             for number in sorted(self.blocks, key=lambda number: -self.blocks[number].dead_bytes):
@@ -218,6 +223,18 @@ class Payload:
                     break
                 self._rewrite(number, changes)
         return changes
+
+    def _append(self, block: Block, changes: Changes) -> None:
+        """Hold what has come of a stream: in its last block, if both are small."""
+        last = max((number for number, one in self.blocks.items() if one.stream == block.stream), default=None)
+        if last is not None and self.blocks[last].table.nbytes + block.table.nbytes <= _SMALL:
+            self.blocks[last] = self.blocks[last].compact().followed_by(block)
+            changes[last] = self.blocks[last].pack()
+            return
+        for piece in block.split(_MOST):
+            self.blocks[self.next] = piece
+            changes[self.next] = piece.pack()
+            self.next += 1
 
     def _rewrite(self, number: int, changes: Changes) -> None:
         self.blocks[number] = self.blocks[number].compact()

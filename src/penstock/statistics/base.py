@@ -101,6 +101,14 @@ class Source:
     def restore(self, state: dict[str, Any]) -> None:
         """No state."""
 
+    def freeze(self) -> dict[str, Any]:
+        """What is kept, where it is small or written fast."""
+        return self.snapshot()
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Take it over."""
+        self.restore(state)
+
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """No state, and no clock."""
         return [0.0] * len(states)

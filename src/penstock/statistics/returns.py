@@ -28,7 +28,6 @@ from penstock.engine.chance_steps import (
     FORGOTTEN,
     GAPS,
     ONE,
-    SAMPLE,
     Scale,
     keys_in,
     least_room,
@@ -37,6 +36,7 @@ from penstock.engine.compiled.chances import best_stays, cell_of, count_step, ga
 from penstock.engine.contract import Renumber
 from penstock.statistics.base import Source
 from penstock.statistics.decayed import find
+from penstock.statistics.key_sample import is_sampled, sample_mask
 from penstock.statistics.learned_chances import faded, learned, opened
 
 NEVER = -1e18
@@ -187,11 +187,8 @@ class Returns(Source):
 
     def snapshot(self) -> dict[str, Any]:
         """What is known of keys, and what was learned."""
-        live = np.flatnonzero(self.known >= 0)
-        order = live[np.argsort(self.known[live])]
-        clock = np.array([self.clock, self.began, self.step, self.rows, self.mask, self.kept, int(self.fresh)])
-        state = {"key": self.known[order], "facts": self.facts[order], "tables": self.tables, "means": self.means, "clock": clock}
-        return state | {"chances": self.chances}
+        order = np.argsort(self.known)[len(self.known) - np.count_nonzero(self.known >= 0) :]
+        return self._learned() | {"key": self.known[order], "facts": self.facts[order]}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what is known; of keys that have no room, those that came most of late."""
@@ -200,15 +197,29 @@ class Returns(Source):
             raise PenstockError(f"state must have {wanted[1]} facts for each key, got {facts.shape} for {state['key'].shape} keys")
         count = len(state["key"])
         size = max(_LEAST, min(2 * count, max(count, self.most) * 4 // 3 + 2))
-        self.known = np.full(size, -1, dtype=np.int64)
-        self.facts = np.zeros((size, facts.shape[1]))
+        self.known, self.facts, self.filled = np.full(size, -1, dtype=np.int64), np.zeros((size, facts.shape[1])), count
         _rehash(self.known, self.facts, np.asarray(state["key"], np.int64), np.asarray(facts, np.float64))
-        self.filled = count
+        self._take(state)
+        while self.filled > self.most:
+            self._drop(self.clock)
+
+    def freeze(self) -> dict[str, Any]:
+        """The same, with the table of keys as it lies in memory."""
+        return self._learned() | {"known": self.known, "facts": self.facts, "filled": self.filled}
+
+    def thaw(self, state: dict[str, Any]) -> None:
+        """Go on with that table."""
+        self.known, self.facts, self.filled = state["known"], state["facts"], state["filled"]
+        self._take(state)
+
+    def _learned(self) -> dict[str, Any]:
+        clock = np.array([self.clock, self.began, self.step, self.rows, self.mask, self.kept, int(self.fresh)])
+        return {"tables": self.tables, "means": self.means, "clock": clock, "chances": self.chances}
+
+    def _take(self, state: dict[str, Any]) -> None:
         self.tables, self.means, self.chances = (np.array(state[name]) for name in ("tables", "means", "chances"))
         self.clock, self.began, self.step, self.rows, self.mask, self.kept, fresh = (int(v) for v in state["clock"])
         self.fresh = bool(fresh)
-        while self.filled > self.most:
-            self._drop(self.clock)
 
     def merge(self, states: Sequence[dict[str, Any]], renumber: Renumber) -> list[float]:
         """What several have learned, together. A key is in one of them, and what the others know of it is older."""
@@ -226,14 +237,6 @@ class Returns(Source):
         return [0.0] * len(states)
 
 
-def sample_mask(keys: int) -> int:
-    """Which keys are counted of so many: those whose mixed number has none of these bits."""
-    mask = 0
-    while keys > SAMPLE * (mask + 1):
-        mask = 2 * mask + 1
-    return mask
-
-
 def _end_of_instant(time: Ints, end: int) -> int:
     """The next row, from `end` on, that begins an instant."""
     while 0 < end < len(time) and time[end] == time[end - 1]:
@@ -243,13 +246,6 @@ def _end_of_instant(time: Ints, end: int) -> int:
 
 def _part(reach: float, parts: int) -> int:
     return max(1, int(reach) // parts)
-
-
-@kernel
-def is_sampled(key: int, mask: int) -> bool:
-    """Whether a key, and not the lack of one, is in the sample."""
-    mixed = ((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x2545F491
-    return bool((((mixed >> 12) & mask) | (key >> 63)) == 0)
 
 
 @kernel

@@ -334,7 +334,7 @@ class CompiledEngine:
     def freeze(self) -> dict[str, Any]:
         """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
         record = {name: self.memory[name].item() for name in RECORD}
-        return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.snapshot()}
+        return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.freeze()}
 
     def thaw(self, state: dict[str, Any]) -> None:
         """Go on from what `freeze` gave, in its arrays."""
@@ -343,7 +343,8 @@ class CompiledEngine:
         for name, value in state["record"].items():
             self.memory[name] = value
         self.origin = state["origin"]
-        self.statistics.restore(state["statistics"])
+        self.width = int(self.memory.width) if self.memory.indexed else 1
+        self.statistics.thaw(state["statistics"])
 
     def _columns(self, batch: Batch) -> BatchColumns:
         problem, ranking = self.problem, self.ranking
