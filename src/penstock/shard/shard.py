@@ -119,12 +119,14 @@ class Shard:
         else:
             self.engine.thaw(state)
 
-    def _know(self) -> None:
-        """Tell the engine the facts of this shard, which no state holds."""
-        if not self.knows and self.plan.through is not None:
-            facts = self.plan.through.open().facts(self.number, len(self.plan.shards))
-            self.engine.know(facts)
-            self.meter.know(facts)
+    def _know(self, batch: Batch | None = None) -> None:
+        """Tell the engine the facts of this shard that tuples have, and rows of a batch; no state holds them."""
+        if self.plan.through is not None and not (self.knows and batch is None):
+            values = [*self.meter.values(self.engine), *([] if batch is None or batch.values is None else [batch.values])]
+            facts = self.plan.through.open().in_use(self.number, len(self.plan.shards), np.concatenate(values).astype(np.int64))
+            if not self.knows or any(one is not other for one, other in zip(facts, self.meter.facts, strict=True)):
+                self.engine.know(facts)
+                self.meter.know(facts)
             self.knows = True
 
     def _most_ghosts(self) -> int:
@@ -177,10 +179,10 @@ class Shard:
 
         Joined rows are handed out while it is played: all at once may be many times what is held. What it returns then is the rest.
         """
-        self._know()
         before, names_from, trimmed = self.engine.totals, len(self.book.number), len(self.trimmed)
         tables, refused = without_refused(tables, self.plan.times, self.problem, self.engine.seen)
         batch, places = self._arrange(tables)
+        self._know(batch)
         names = self.book.since(names_from)  # before any is forgotten: who plays the batch again must forget the same
         broken = broken_promises(batch, self.engine.seen, self.problem)
         first_row = before.next_row
@@ -227,7 +229,7 @@ class Shard:
 
     def replay(self, batch: Batch, clocks: Ints) -> None:
         """Go through a batch again for what it leaves behind; payload is not touched."""
-        self._know()
+        self._know(batch)
         before = self.engine.totals
         self.meter.before(batch, self.engine)
         parts = [_forgetting(part) for part in self.engine.pieces(batch)]

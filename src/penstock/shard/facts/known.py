@@ -20,6 +20,8 @@ from penstock.shard.spark_hash import placed
 BEGIN, END, WEIGHT = "begin", "end", "weight"
 SHOWN = "="
 """Before the name of a column that the joined row shows."""
+_FEW = 20_000
+"""Facts that are told to an engine as they are: to choose among them would take as long."""
 
 
 def key(number: int) -> str:
@@ -57,6 +59,7 @@ class Known:
         self._values: dict[int, Values] = {}
         self._coverages: dict[tuple[int, int], Coverage] = {}
         self._facts: dict[tuple[int, int], list[Facts]] = {}
+        self._orders: dict[tuple[int, int, int], tuple[Ints, Ints]] = {}
 
     def values(self, slot: int) -> Values:
         """The values that a link compares."""
@@ -93,6 +96,27 @@ class Known:
     def weights(self, numbers: Ints) -> Floats:
         """What facts weigh together, a line for each output with a number for each relation."""
         return weights_of(self.whole, numbers)
+
+    def in_use(self, place: int, shards: int, values: Ints) -> list[Facts]:
+        """The facts of a shard that have a value of these tuples, a line for each by slot; all of them, where others would save little."""
+        facts = self.facts(place, shards)
+        if sum(map(len, facts)) <= _FEW:
+            return facts
+        return [self._in_use(place, shards, which, one, values) for which, one in enumerate(facts)]
+
+    def _in_use(self, place: int, shards: int, which: int, facts: Facts, values: Ints) -> Facts:
+        chosen = np.zeros(len(facts), bool)
+        for link, slot in enumerate(self.slots[which]):
+            if (place, shards, slot) not in self._orders:
+                order = np.argsort(facts.keys[:, link], kind="stable")
+                self._orders[place, shards, slot] = order, np.searchsorted(facts.keys[order, link], np.arange(len(self.distinct[slot]) + 1))
+            order, first = self._orders[place, shards, slot]
+            used = np.zeros(len(self.distinct[slot]), bool)
+            used[values[values[:, slot] >= 0, slot]] = True
+            low, high = first[:-1][used], first[1:][used]
+            chosen[order[np.repeat(low - np.cumsum(high - low) + (high - low), high - low) + np.arange((high - low).sum())]] = True
+        some = np.flatnonzero(chosen)
+        return facts if 2 * len(some) > len(facts) else _taken(facts, some)
 
     @cached_property
     def whole(self) -> list[Facts]:
@@ -140,4 +164,4 @@ def cells_of(tables: Sequence[pa.Table], through: Sequence[Through]) -> list[byt
 
 def _taken(facts: Facts, some: Ints) -> Facts:
     weight = None if facts.weight is None else facts.weight[some]
-    return Facts(facts.keys[some], facts.begin[some], facts.end[some], weight, some)
+    return Facts(facts.keys[some], facts.begin[some], facts.end[some], weight, facts.numbers[some])

@@ -77,6 +77,12 @@ class Meter:
         if self.shadow is not None:
             self.shadow.know(facts)
 
+    def values(self, engine: Engine) -> list[Ints]:
+        """What is compared of the tuples in memory, of ghosts, and of the past, a line for each by slot."""
+        width = sum(len(one.links) for one in self.problem.through)
+        known = [one.values() for one in (engine, self.shadow) if one is not None]
+        return [np.asarray(own).reshape(-1, width) for own in (*known, *(part["values"] for part in self.past.parts))]
+
     def before(self, batch: Batch, engine: Engine) -> None:
         """Begin a shadow if this batch may shed something, or somebody may leave on a promise."""
         self.idle = self.shadow is None and (self.problem.has_matches or _may_shed(self.problem, engine, batch))
