@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.duration import UNITS
 from penstock.core.errors import PenstockError
 from penstock.core.graph import Graph
-from penstock.engine.opening import compiled_form, why_stepwise
+from penstock.engine.opening import why_stepwise
 from penstock.multiway.order import order_joins
 from penstock.multiway.stats import WindowStats
 from penstock.policies.learned import Learned
@@ -168,8 +168,7 @@ def _engine(made: PlannedJoin) -> str:
 
 def _policy(made: PlannedJoin) -> str:
     policy = open_policy(made.plan.options["policy"], made.shard.problem)
-    form = "" if compiled_form(made.shard.problem, policy) is None else ", in logarithmic time"
-    return f"{policy.name}: {getattr(policy, 'summary', '') or 'of your own'}{form}"
+    return f"{policy.name}: {getattr(policy, 'summary', '') or 'of your own'}"
 
 
 def _statistics(made: PlannedJoin) -> str:
