@@ -93,7 +93,7 @@ def rows_of(random: Random, streams: str, n: int = 160) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("policy", "weighed", "streams"), [("prob", False, "lr"), ("dimpprob", True, "lr"), ("prob", False, "lrs")])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_shard_plays_as_the_simulator_does_and_counts_what_it_loses(policy, weighed, streams, seed, monkeypatch):
+def test_a_shard_plays_as_the_simulator_does_and_counts_what_it_loses(policy, weighed, streams, seed, monkeypatch, tmp_path):
     monkeypatch.setattr(known, "_FEW", seed * 1000)  # in one of two runs it is told the facts in use only
     random = Random(f"{policy} {streams} {seed}")
     tables = [facts_of(random, 10, weighed) for _ in streams[1:]]
@@ -114,7 +114,7 @@ def test_a_shard_plays_as_the_simulator_does_and_counts_what_it_loses(policy, we
     for begin, end in pairwise(cuts):
         now = [row for row in rows if begin <= row["time"] < end]
         clocks = np.array([max((row["time"] for row in now if row["stream"] == name), default=UNKNOWN) for name in streams])
-        shard, result = held.play(plan, tables_of(plan, now), None, clocks)
+        shard, result = held.play(plan, tables_of(plan, now), tmp_path if seed else None, clocks)
         for joined in result.joined:
             names = [*(f"{name}_v" for name in streams), *(f"{name}_c" for name, _ in zip(LINKS, tables, strict=False))]
             made += Counter(zip(*(joined[name].to_pylist() for name in names), strict=True))
