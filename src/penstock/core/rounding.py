@@ -13,6 +13,8 @@ _DROPPED = 53 - BITS
 _REST = (1 << _DROPPED) - 1
 _BELOW_HALF = _REST >> 1
 _VANISHED = 2.0**-1000
+FORGOTTEN = 2.0**-8
+"""A sum of weights below this part of one arrival is forgotten when rates age."""
 _FAR = 2.0**900
 _HALVES = 2.0**27 + 1
 

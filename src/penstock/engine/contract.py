@@ -136,6 +136,9 @@ class Statistics(Protocol):
     def totals(self, key: Ints) -> Floats:
         """The rates of these keys in all streams together."""
 
+    def known_rates(self) -> tuple[dict[str, Any], Floats]:
+        """Through relations, what is known beforehand: rates by value and importance (`take_rates`), and of whole streams."""
+
     def take_chances(self) -> Floats | None:
         """What was learned of how soon keys come again, if it has been put into use since this was last asked."""
 

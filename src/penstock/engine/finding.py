@@ -17,6 +17,8 @@ def needs_index(problem: Problem, ranking: Ranking) -> bool:
 
 def can_index(problem: Problem, ranking: Ranking) -> bool:
     """Whether the compiled engine can find partners in an index, and rank by what it counts there."""
+    if problem.through and ranking.prices == Prices.MATCHES and problem.switch("mn") == "memory":
+        return False
     return problem.predicate.function is None and ranking.prices in (Prices.NONE, Prices.MATCHES, Prices.RATES)
 
 
@@ -32,6 +34,8 @@ def linked_pairs(problem: Problem) -> int:
     4
     """
     n = problem.n_streams
+    if problem.through:
+        return sum(len(one.links) * (len(one.links) - 1) for one in problem.through)
     if problem.graph is None or problem.predicate.is_equality:
         return n * (n - 1)
     return sum(bool(problem.graph.between(i, j)) for i in range(n) for j in range(n) if i != j)

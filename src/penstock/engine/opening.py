@@ -32,7 +32,7 @@ def is_stepwise(state: Any) -> bool:
 
 def compiled_form(problem: Problem, policy: PolicyContract) -> Ranking | None:
     """How the compiled engine would rank for this policy; None where only the stepwise engine will do."""
-    if problem.objective.function is not None or problem.through:
+    if problem.objective.function is not None:
         return None
     ranking = policy.ranking(problem)
     if ranking is None or (needs_index(problem, ranking) and not can_index(problem, ranking)):
@@ -46,6 +46,6 @@ def why_stepwise(problem: Problem) -> str:
         return "a predicate of yours"
     if problem.objective.function is not None:
         return "a value function of yours"
-    if problem.through:
-        return "a join through relations"
+    if problem.through and problem.switch("mn") == "memory":
+        return "mn=memory in a join through relations"
     return "the policy"

@@ -92,7 +92,7 @@ def record(
         peak_memory=totals.peak_memory,
         streams=problem.streams,
         seconds=seconds,
-        outputs=played.outputs if keep.outputs else None,
+        outputs=_listed(problem, played.outputs) if keep.outputs else None,
         sheds=played.sheds if keep.sheds else None,
         shed_at=played.shed_at - 1 if keep.sheds else None,
         expired=played.expired if keep.expired else None,
@@ -103,3 +103,8 @@ def record(
         n_filtered=totals.n_filtered if problem.through else None,
         filtered=played.filtered if keep.filtered else None,
     )
+
+
+def _listed(problem: Problem, outputs: Ints) -> Ints:
+    """Outputs in order: through relations an engine makes them fact by fact."""
+    return outputs[np.lexsort(outputs.T[::-1])] if problem.through else outputs

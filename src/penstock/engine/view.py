@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.problem import Problem
+from penstock.core.rounding import rounded
 from penstock.core.trace import Bools, Floats, Ints
 from penstock.core.window import COUNTING
 
@@ -197,7 +198,8 @@ class View:
                 if i != j and len(mine):
                     chosen = self.partners(j)
                     matches = self.counted(j, i)[np.isin(self.of(j), chosen)]
-                    out[mine] *= total(mine, chosen, matches)
+                    found = total(mine, chosen, matches)
+                    out[mine] *= [rounded(one) for one in found.tolist()] if self.problem.weighted else found
         return out
 
 

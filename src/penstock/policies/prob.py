@@ -43,8 +43,8 @@ class Prob(Policy):
 
 
 def fixed_price(problem: Problem) -> Callable[[Batch, int], Floats] | None:
-    """The p of each row, where it is known beforehand and rows of one key may differ in it."""
-    return None if problem.priced_by_key or problem.stats not in ("whole", "given") else _price
+    """The p of each row, where it is known beforehand and rows of one key may differ in it; through relations it falls as facts end."""
+    return None if problem.priced_by_key or problem.through or problem.stats not in ("whole", "given") else _price
 
 
 def _price(batch: Batch, origin: int) -> Floats:

@@ -59,6 +59,10 @@ class Source:
         """No rates."""
         raise NotImplementedError(f"{type(self).__name__} gives no rates by key")
 
+    def known_rates(self) -> tuple[dict[str, Any], Floats]:
+        """No rates."""
+        raise NotImplementedError(f"{type(self).__name__} gives no rates by what facts link")
+
     def bands(self) -> Bands | None:
         """Prices may change."""
         return None

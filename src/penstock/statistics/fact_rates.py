@@ -65,6 +65,36 @@ class FactRates(Source):
         """The clock of the forward weights."""
         return (0, 0.0, 0) if self.forward is None else (self.forward.origin or 0, self.forward.half_life, self.forward.moved)
 
+    def age(self, batch: Batch, begin: int) -> int:
+        """Move the origin where it must; the compiled engine keeps the sums."""
+        return 0 if self.forward is None else self.forward.move(batch.time[begin])
+
+    def rates(self, batch: Batch, begin: int) -> tuple[Floats, int]:
+        """What each row weighs, in the column of its stream."""
+        assert self.forward is not None
+        time = batch.time[begin:]
+        span = self.forward.span(time)
+        out = np.zeros((span, self.problem.n_streams))
+        out[np.arange(span), batch.stream[begin : begin + span]] = np.exp2(self.forward.exponents(time[:span]))
+        return out, begin + span
+
+    def known_rates(self) -> tuple[dict[str, Any], Floats]:
+        """What is known beforehand, as the compiled engine takes it: sums by value (and importance), and of whole streams."""
+        width = len(self.streams)
+        lines = [
+            (value * width + slot, importance, weight * self._others(self.streams[slot]))
+            for slot, sums in enumerate(self.sums[:width])
+            for (value, importance), weight in sums.items()
+        ]
+        columns = list(zip(*lines, strict=True)) if lines else [()] * 3
+        kinds = {"rate.name": np.int64, "rate.importance": np.float64, "rate.weight": np.float64}
+        mass = [sum(sums.values()) * self._others(stream) for stream, sums in enumerate(self.sums[width:])]
+        return {name: np.array(column, dtype=kind) for (name, kind), column in zip(kinds.items(), columns, strict=True)}, np.array(mass)
+
+    def _others(self, stream: int) -> float:
+        """What counts of a stream are multiplied with to be rates (switch `rates`)."""
+        return float(np.prod(np.delete(self.rows, stream))) if self.problem.switch("rates") == "arrival" else 1.0
+
     def arrive(self, view: View) -> None:
         """Count the arrivals."""
         new = np.flatnonzero(view.new)
@@ -116,11 +146,7 @@ class FactRates(Source):
             for position, number, weight in zip(at.tolist(), value.tolist(), live.tolist(), strict=True):
                 if weight:
                     total[position] += weight * self._worth(rate.get(number, {}), view.importance[position], own_first=i < j)
-        if self.problem.stats != "whole":
-            return np.array([rounded(one) for one in total.tolist()])
-        if self.problem.switch("rates") == "arrival":
-            total *= np.prod(np.delete(self.rows, j))
-        return total
+        return np.array([rounded(one) for one in (total * self._others(j) if self.problem.stats == "whole" else total).tolist()])
 
     def _rate_by_value(self, slot: int) -> dict[int, dict[float, float]]:
         """What is counted of each value, by importance."""

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.rounding import FORGOTTEN as FORGOTTEN
 from penstock.core.trace import Floats, Ints
 
 _REACH = 8  # the exponent that the price of one arrival may reach before the origin moves
-FORGOTTEN = 2.0**-8
-"""A sum below this part of one arrival is forgotten when the origin moves."""
 
 
 class Forward:

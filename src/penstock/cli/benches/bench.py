@@ -14,6 +14,7 @@ from penstock.cli.texts import integer, words
 from penstock.core.errors import choose
 
 if TYPE_CHECKING:
+    from penstock.experiments.fact_speed import FactSpeed
     from penstock.experiments.link_speed import LinkSpeed
     from penstock.experiments.multiway_speed import Pace
     from penstock.experiments.speed import Speed
@@ -40,7 +41,8 @@ def core(
     seed: Annotated[str, typer.Option(metavar="N", help="Of the streams.")] = "0",
     form: FormatOption = "table",
 ) -> None:
-    """Time every policy on two skewed streams (tuples per second, and as a ratio to fifo), joins other than equality, and four streams."""
+    """Time every policy on two skewed streams (tuples per second, and as a ratio to fifo), joins other than equality, joins
+    through a relation, and four streams."""
     as_json = wants_json(form)
     sizes = {
         name: integer(text, f"--{name}", least=1) for name, text in {"rows": rows, "window": window, "keys": keys, "repeat": repeat}.items()
@@ -49,13 +51,13 @@ def core(
     seed_number = integer(seed, "--seed", least=0)
     choose("--stats", stats, ("decayed", "window", "sketch", "whole"))
 
-    from penstock.experiments import link_speed, multiway_speed, speed
+    from penstock.experiments import fact_speed, link_speed, multiway_speed, speed
     from penstock.policies.table import POLICIES
 
     names = list(POLICIES) if policies == "all" else [choose("--policies", name, POLICIES) for name in words(policies, "--policies")]
     runs = len(names) * (1 + len(memories) * sizes["repeat"] + (len(speed.GROWTH) if growth else 0))
     runs += sizes["repeat"] * (1 + ("dgl" in names)) + multiway_speed.n_runs(sizes["repeat"])
-    runs += link_speed.n_runs(sizes["repeat"]) + (9 * len(speed.GROWTH) if growth else 0)
+    runs += link_speed.n_runs(sizes["repeat"]) + fact_speed.n_runs(sizes["repeat"]) + (9 * len(speed.GROWTH) if growth else 0)
     scale = max(1, min(100, sizes["rows"] // 10_000))
     with Bar(runs, "making the streams") as bar:
         say = announcing(bar)
@@ -73,6 +75,9 @@ def core(
         four = multiway_speed.paces(min(1_000_000, sizes["rows"]), scale, repeat=sizes["repeat"], seed=seed_number, say=say)
         linked = min(100_000, max(10, sizes["rows"] // 20))
         others = link_speed.link_speeds(linked, min(100_000, sizes["rows"]), repeat=sizes["repeat"], seed=seed_number, say=say)
+        known = min(fact_speed.FACTS, sizes["rows"])
+        timed_rows = min(1_000_000, sizes["rows"])
+        related = fact_speed.fact_speeds(linked, timed_rows, facts=known, repeat=sizes["repeat"], seed=seed_number, say=say)
         grown = speed.growth(names, speed.GROWTH, seed=seed_number, say=say) if growth else []
         others_grown = link_speed.link_growth(seed=seed_number, say=say) if growth else []
     if as_json:
@@ -82,6 +87,7 @@ def core(
             "gains": _record(gains) if gains else None,
             "four_streams": [asdict(p) | {"tuples_per_second": p.tuples_per_second, "scale": scale} for p in four],
             "joins": [link_speed.record(s) for s in (*others, *others_grown)],
+            "through_relations": [fact_speed.record(s) for s in related],
             "growth": [_record(s) | {"per_log2": speed.per_log(s)} for s in grown],
         }
         print_json(found)
@@ -94,6 +100,7 @@ def core(
     typer.echo("")
     _print_four(four, scale)
     _print_joins(others, f"Joins other than equality: memory {linked:,}, about one match per arrival, statistics decayed")
+    _print_related(related, f"Joins through a relation of {known:,} facts: memory {linked:,}, about one fact per tuple, statistics decayed")
     if grown:
         _print_joins(others_grown, "The same joins in growing memories")
         _print_growth(grown)
@@ -187,6 +194,19 @@ def _print_joins(speeds: Sequence[LinkSpeed], title: str) -> None:
         lines,
         title=title,
         caption="Seconds are the process's own; outputs are counted, not kept. examined: candidates that indexes offered.",
+    )
+
+
+def _print_related(speeds: Sequence[FactSpeed], title: str) -> None:
+    lines = []
+    for s in speeds:
+        pace = [number(round(s.tuples_per_second)), number(round(s.outputs_per_second))]
+        lines.append([s.kind, s.policy, *pace, f"{s.outputs / s.rows:.2f}", f"{s.filtered / s.rows:.0%}", f"{s.told:.2f} s"])
+    print_table(
+        ["values", "policy", "tuples/s", "outputs/s", "outputs/tuple", "filtered", "facts indexed in"],
+        lines,
+        title=title,
+        caption="Seconds are the process's own; outputs are counted, not kept. filtered: tuples that have no fact.",
     )
 
 

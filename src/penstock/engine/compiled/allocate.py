@@ -10,6 +10,7 @@ from penstock.core.problem import Problem
 from penstock.core.window import NEVER
 from penstock.engine.chance_steps import COUNTS, GAPS, TIMERS, Scale
 from penstock.engine.compiled.chances import PATH
+from penstock.engine.compiled.facts.fact_index import FactIndex
 from penstock.engine.compiled.key_clocks import PER_KEY
 from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
 from penstock.engine.compiled.order.sort_key import LAST
@@ -18,6 +19,7 @@ from penstock.engine.compiled.order.tree import BLOCK, shape
 from penstock.engine.compiled.patterns import FEW_STREAMS
 from penstock.engine.compiled.state import Memory, attach, in_one_block
 from penstock.engine.contract import Bands, Ranking
+from penstock.engine.fact_arrays import FACT_ARRAYS
 from penstock.engine.finding import all_linked, needs_index, rated_by_key
 from penstock.engine.gain_loss import Factors, factors
 from penstock.engine.ranking_codes import Kind, Prices
@@ -35,6 +37,7 @@ def allocate(
     fresh: int = 64,
     straggling: bool = False,
     width: int = 1,
+    facts: FactIndex | None = None,
 ) -> tuple[dict[str, Any], Memory]:
     """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
     n, kind = problem.n_streams, ranking.kind
@@ -51,7 +54,8 @@ def allocate(
     ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
     learns = ranking.prices == Prices.CHANCES
     entries = planes * leaves + levels * nodes
-    linked = Linked.of(problem, width) if needs_index(problem, ranking) else None
+    linked = Linked.of(problem, width) if needs_index(problem, ranking) and facts is None else None
+    indexed = linked is not None or facts is not None
     sizes = {
         "lanes": n,
         "tolls": problem.budget.caps.shape[1],
@@ -69,7 +73,7 @@ def allocate(
         "ladder": 1 if bands is None else slots,
         "floors": groups if kind == Kind.GAIN_LOSS else 1,
         "table": 1 << max(4, (groups * 3 // 2).bit_length()),
-        "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) or linked is not None else 1,
+        "stale_queue": 64 + groups // 16 if ranking.prices in (Prices.MATCHES, Prices.TUPLES) or indexed else 1,
         "holders": entries if ranked else 1,
         "keys": entries if ranked and not kinetic else 1,
         "worths": entries if kinetic or bounding else 1,
@@ -92,9 +96,10 @@ def allocate(
         "parting": slots if problem.has_matches else 1,
         "tallies": groups if problem.counts_keys else 1,
     }
-    counted = linked is not None and ranking.prices != Prices.NONE
-    sizes["raised"] = slots if linked is not None and kind == Kind.GAIN_LOSS else 1
-    sizes |= index_sizes(linked, n, slots, fresh, counted=counted)
+    sizes |= dict.fromkeys(FACT_ARRAYS, 1) | index_sizes(linked, n, slots, fresh, counted=ranking.prices != Prices.NONE)
+    sizes["raised"] = slots if indexed and kind == Kind.GAIN_LOSS else 1
+    if facts is not None:
+        sizes |= {"strands": slots * facts.reach, "ends": slots, "accesses": n * n, "counts": slots * n}
     arrays = in_one_block(sizes)
     for name in ("table", "floors", "holders", "queues"):
         arrays[name][:] = -1
@@ -168,6 +173,9 @@ def allocate(
         memory.paired = ranking.prices == Prices.MATCHES or memory.growing
         memory.massed, memory.bounding = massed, bounding
         memory.worthy = not problem.steady and n == 2 and kind in (Kind.PRICE, Kind.LIFE, Kind.STAY)
+    if facts is not None:
+        memory.massed, memory.bounding = massed, bounding
+        facts.describe(problem, ranking, memory, arrays)
     return arrays, memory
 
 
@@ -181,7 +189,7 @@ def pattern_bands(streams: int) -> Bands:
 
 def _grows(problem: Problem, ranking: Ranking) -> bool:
     """Whether each row brings rates, of its key or of what it matches; else prices are known beforehand, row by row."""
-    return ranking.prices == Prices.RATES and (rated_by_key(problem) or problem.stats not in ("whole", "given"))
+    return ranking.prices == Prices.RATES and (bool(problem.through) or rated_by_key(problem) or problem.stats not in ("whole", "given"))
 
 
 def _trees(problem: Problem, ranking: Ranking) -> list[int]:

@@ -22,7 +22,8 @@ class BatchColumns(NamedTuple):
     weight: Ints
     rates: Floats  # one column per stream
     band: Ints  # instead of rates, where prices never change
-    values: Ints  # what links compare, a line per row
+    values: Ints  # what links compare, a line per row; of links to relations the cells
+    leaves: Ints  # through relations: when each row leaves, FILTERED if it never comes in
 
 
 def plain(array: Any) -> Any:

@@ -70,7 +70,7 @@ def _tuples(memory: Memory, group: int) -> int:
 @inlined
 def needs_rounding(memory: Memory) -> bool:
     """Whether what a tuple has counted is a sum of fractions; rates of keys have been rounded."""
-    return bool(memory.worthy or (memory.growing and not memory.keyed))
+    return bool(memory.worthy or memory.facts_weigh or (memory.growing and not memory.keyed))
 
 
 @kernel

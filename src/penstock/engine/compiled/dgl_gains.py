@@ -10,6 +10,7 @@ import numpy as np
 from penstock.core.compiled import inlined, kernel
 from penstock.core.rounding import mean_of_sum, raise_sum
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.facts.prefilter import is_filtered
 from penstock.engine.compiled.memory import in_ring
 from penstock.engine.compiled.order.heaps import heap_insert, heap_remove, set_root, with_one_more
 from penstock.engine.compiled.order.ranking import FROM_IMPORTANCE, full_price_of, lost_in, remaining, sum_of
@@ -26,12 +27,14 @@ def gain_and_lose(memory: Memory, batch: BatchColumns, begin: int, end: int, fir
     """`dgl`, step 3: what found a match in this instant gains, the rest loses beta."""
     streams = memory.streams
     for at in range(begin, end):
+        if is_filtered(memory, batch, at):
+            continue
         high, low = raise_sum(memory.importance_seen, memory.importance_rest, batch.importance[at])
         memory.importance_seen = high
         memory.importance_rest = low
     beta = memory.beta
     if np.isnan(beta):
-        beta = mean_of_sum(memory.importance_seen, memory.importance_rest, float(memory.n_input))
+        beta = mean_of_sum(memory.importance_seen, memory.importance_rest, float(memory.n_input - memory.n_filtered))
     for stream in range(streams):
         if lanes(memory)[stream].lost_high >= _FAR:
             _start_again(memory)
@@ -121,10 +124,12 @@ def gain(memory: Memory, group: int, first_row: int, beta: float) -> None:
 def begin_to_lose(memory: Memory, slot: int) -> None:
     """Give an arrival its first score."""
     factor = memory.unit_score
+    importance = ranks(memory)[slot].score  # as it was given (play.py)
     if memory.first_score != FROM_IMPORTANCE:
+        importance = ranks(memory)[slot].importance
         factor *= full_price_of(memory, slots(memory)[slot].group)
     lost = lost_in(memory, slots(memory)[slot].stream)
-    _place(memory, slot, add(lost, whole(ranks(memory)[slot].importance * factor)), lost)
+    _place(memory, slot, add(lost, whole(importance * factor)), lost)
 
 
 @inlined

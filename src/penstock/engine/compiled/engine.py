@@ -25,14 +25,18 @@ from penstock.engine.compiled.allocate import allocate, pattern_bands
 from penstock.engine.compiled.batch_columns import BatchColumns, instant_size, plain, rises
 from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.class_prices import count_again
+from penstock.engine.compiled.facts.fact_counts import count_all_through
+from penstock.engine.compiled.facts.fact_index import FactIndex
+from penstock.engine.compiled.facts.known_facts import fade, rate_columns, take_rates
+from penstock.engine.compiled.facts.prefilter import end_of_chunk, instant_through, leaving, prepare, weigh_rows
+from penstock.engine.compiled.joining.by_links import SCRATCH
 from penstock.engine.compiled.key_clocks import PER_KEY
-from penstock.engine.compiled.linked.partners import count_all
+from penstock.engine.compiled.linked.partners import count_all, weigh_streams
 from penstock.engine.compiled.logs import ARRIVAL_AT, handed_out, open_logs, with_room
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.compiled.play import dismiss, expire, play, trim
 from penstock.engine.compiled.portable import as_columns, from_columns, is_sound, merged, slots_in_order
-from penstock.engine.compiled.search import SCRATCH
 from penstock.engine.compiled.state import ARRAYS, RECORD, attach
 from penstock.engine.contract import (
     PIECE,
@@ -48,6 +52,7 @@ from penstock.engine.contract import (
     Totals,
     Worths,
 )  # fmt: skip
+from penstock.engine.fact_arrays import FILTERED, GROWS, STANDS
 from penstock.engine.finding import needs_index
 from penstock.engine.gain_loss import set_factors
 from penstock.engine.number_bits import as_bits, from_bits
@@ -55,6 +60,7 @@ from penstock.engine.ranking_codes import Kind, Prices
 
 _FEW = 1024  # bands
 _SMALL = 1 << 16  # slots or classes
+_ROWS = 4096  # whose facts are looked up at once: what is fetched is still near when they are played
 _CHUNK = 1 << 18  # rows between two calls of the progress function
 
 
@@ -66,8 +72,10 @@ class CompiledEngine:
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
         self.bands = self._find_bands()
         self.width = 1
-        self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64)
+        self.facts = FactIndex.of(problem) if problem.through else None
+        self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64, facts=self.facts)
         self.origin: int | None = None
+        self.prepared = 0
         seeds = np.random.SeedSequence(problem.seed).generate_state(2)
         self.memory.random1 = 1 + int(seeds[0]) % 2147483561
         self.memory.random2 = 1 + int(seeds[1]) % 2147483397
@@ -76,11 +84,13 @@ class CompiledEngine:
 
     def _compile_the_rest(self) -> None:
         """Compile what a restart or a smaller memory will need too, so that nobody waits twice."""
-        _, memory = allocate(self.problem, self.ranking, None, slots=1, groups=1)
+        _, memory = allocate(self.problem, self.ranking, None, slots=1, groups=1, facts=self.facts)
         none = np.empty(0, np.int64)
         trim(memory, self.problem.budget.caps[0], np.empty((1, 2), np.int64))
         dismiss(memory, none)
         enqueue_all(memory, none, none)
+        if self.facts is not None:
+            self.facts.share(self.memory, self.arrays)
 
     def _find_bands(self) -> Bands | None:
         """The bands: those of `ep`, or where prices never change and there are few of them."""
@@ -107,7 +117,7 @@ class CompiledEngine:
     def totals(self) -> Totals:
         """The counts so far."""
         at = self.memory
-        counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late", "n_done")}
+        counts = {name: int(at[name]) for name in ("n_input", "n_output", "n_shed", "n_expired", "n_late", "n_done", "n_filtered")}
         rest = {
             "peak_memory": int(at.peak),
             "retained": int(at.live),
@@ -164,6 +174,8 @@ class CompiledEngine:
         """What links compare, a row per tuple; nothing where keys are compared."""
         if not self.memory.indexed or self.problem.predicate.is_equality:
             return np.empty((0, 0))
+        if self.facts is not None:
+            return np.asarray(as_columns(self.memory, self.arrays)["values"])
         return from_bits(as_columns(self.memory, self.arrays)["values"], whole=bool(self.memory.whole))
 
     def check_keepable(self) -> None:
@@ -177,43 +189,63 @@ class CompiledEngine:
         """Give rows numbers from this one on."""
         self.memory.next_row = row
 
-    def know(self, facts: Sequence[Facts]) -> None:
-        """Nothing: where relations link the streams, the stepwise engine plays."""
-
     def play(self, batch: Batch, progress: OnProgress | None = None) -> Played:
         """Play the next rows."""
-        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams)
+        return Played.join(list(self.pieces(batch, progress)), self.problem.n_streams, len(self.problem.through))
 
     def pieces(self, batch: Batch, progress: OnProgress | None = None, most: int = PIECE) -> Iterator[Played]:
         """Play the next rows, piece by piece."""
         columns = self._columns(batch)
+        self.prepared = 0  # rows whose facts have been looked up
         n, budget = self.problem.n_streams, self.problem.budget
-        logs = open_logs(n, self.keep, len(batch), int(self.memory.live), most)
+        logs = open_logs(n, len(self.problem.through), self.keep, len(batch), int(self.memory.live), most)
         times, caps = plain(budget.times), plain(budget.caps)
         scratch = np.empty((n + SCRATCH, 0), dtype=np.int64)
-        position, stop, size = 0, 0, len(batch)
-        while position < size:
+        position, stop = 0, 0
+        while position < len(batch):
             if logs.pause[ARRIVAL_AT] < 0:
                 if position >= stop:
                     columns, stop = self._price(batch, columns, position)
-                many = n > 2 or self.memory.inplace or self.memory.indexed
-                width = len(self.arrays["slots"]) + size + n if many else n
+                many = self.facts is None and (n > 2 or self.memory.inplace or self.memory.indexed)
+                width = len(self.arrays["slots"]) + len(batch) + n if many else 2 * n
                 scratch = np.empty((n + SCRATCH, width), dtype=np.int64)
             target = min(stop, position + _CHUNK) if progress else stop
             if self.ranking.kind == Kind.GAIN_LOSS:
                 target = set_factors(self.problem, self.arrays["lanes"], int(self.memory.now), batch.time, position, target)
             reached = play(self.memory, times, caps, columns, position, target, logs, scratch)
             if logs.pause[ARRIVAL_AT] >= 0:
-                yield handed_out(logs)
+                yield self._told(handed_out(logs))
                 logs = with_room(logs)
             elif reached < target:
-                self._make_room(instant_size(batch.time, reached), straggling=bool(self.memory.straggling))
+                size = instant_size(batch.time, reached) if self.facts is None else instant_through(self.memory, columns, reached)
+                self._make_room(size, straggling=bool(self.memory.straggling))
                 logs = with_room(logs)
             if progress:
                 progress(reached - position)
             position = reached
-        self.memory.next_row += size
-        yield handed_out(logs)
+        self.memory.next_row += len(batch)
+        filtered = np.flatnonzero(columns.leaves == FILTERED) if self.facts is not None and self.keep.filtered else np.empty(0, np.int64)
+        yield replace(self._told(handed_out(logs)), filtered=filtered + int(self.memory.next_row) - len(batch))
+
+    def _told(self, played: Played) -> Played:
+        """With the names of facts."""
+        if self.facts is not None:
+            members = 1 + self.problem.n_streams
+            played.outputs[:, members:] = self.facts.names[played.outputs[:, members:]]
+        return played
+
+    def know(self, facts: Sequence[Facts]) -> None:
+        """The facts from now on: what is in memory is linked anew."""
+        if self.facts is None:
+            return
+        state = as_columns(self.memory, self.arrays) | rate_columns(self.memory, self.arrays)
+        self.facts = FactIndex.of(self.problem, facts)
+        self._move(state, straggling=True)
+        if self.memory.dynamic and self.memory.live:
+            place = slots_in_order(self.memory, self.arrays)
+            self._move(as_columns(self.memory, self.arrays) | {"expiry": leaving(self.memory, place)})
+        self._take_rates(state)
+        self._count_again()
 
     def advance(self, seen: Ints) -> Ints:
         """Take note of how far the streams have come elsewhere."""
@@ -270,7 +302,10 @@ class CompiledEngine:
                 "event": np.full(len(stream), float(came)),
                 "step": np.zeros(len(stream), np.int32),
             }
-        if self.memory.indexed and len(stream):
+        if self.facts is not None:
+            state["values"] = np.asarray(other.values(), dtype=np.int64).reshape(len(stream), int(self.memory.width))
+            state["counts"] = np.zeros((len(stream), len(seen)))
+        elif self.memory.indexed and len(stream):
             values = tuples["key"][:, None] if self.problem.predicate.is_equality else other.values()
             self.width = values.shape[1]
             state |= {"values": as_bits(values), "count.whole": np.array(values.dtype.kind == "i")}
@@ -280,10 +315,15 @@ class CompiledEngine:
         state["lane.ceiling"] = np.array([expiry[stream == number].max(initial=-NEVER) for number in range(len(seen))])
         state |= {"count.now": seen.max(), "count.instant": totals.instant, "count.next_row": totals.next_row}
         size = max(64, len(stream))
+        if self.facts is not None:
+            state["ends"] = np.array(expiry)
         self.arrays, self.memory = from_columns(
-            self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered, width=self.width
-        )
-        if self.memory.paired and not self.memory.growing:
+            self.problem, self.ranking, self.bands, state, slots=size, groups=size, straggling=not ordered, width=self.width,
+            facts=self.facts,
+        )  # fmt: skip
+        if self.facts is not None:
+            self._count_again()
+        elif self.memory.paired and not self.memory.growing:
             count_all(self.memory, slots_in_order(self.memory, self.arrays))
         self.arrays["lanes"]["arrivals"] = other.arrivals
 
@@ -307,7 +347,10 @@ class CompiledEngine:
     def snapshot(self) -> bytes:
         """The state between two batches."""
         file = io.BytesIO()
-        state = {f"memory.{name}": array for name, array in as_columns(self.memory, self.arrays).items()}
+        columns = as_columns(self.memory, self.arrays)
+        if self.facts is not None:
+            columns |= rate_columns(self.memory, self.arrays)
+        state = {f"memory.{name}": array for name, array in columns.items()}
         state |= {f"statistics.{name}": np.asarray(array) for name, array in self.statistics.snapshot().items()}
         state["origin"] = np.array([NEVER if self.origin is None else self.origin])
         np.savez(file, **state)
@@ -329,15 +372,22 @@ class CompiledEngine:
         live = max(64, len(part["time"]))
         sizes = {"slots": live, "groups": live + len(part.get("gone.key", ())), "straggling": bool(part["straggling"])}
         self.width = part["values"].shape[1] if "values" in part else 1
-        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, part, **sizes, width=self.width)
+        self.arrays, self.memory = from_columns(self.problem, self.ranking, self.bands, part, **sizes, width=self.width, facts=self.facts)
+        if self.facts is not None:
+            self._take_rates(part)
 
     def freeze(self) -> dict[str, Any]:
         """The state as it lies in memory: larger than a snapshot and bound to this version, but nothing has to be linked anew."""
+        if self.facts is not None:  # what is known is not of the state, and lies in the same arrays
+            return {"columns": self.snapshot()}
         record = {name: self.memory[name].item() for name in RECORD}
         return {"arrays": dict(self.arrays), "record": record, "origin": self.origin, "statistics": self.statistics.freeze()}
 
     def thaw(self, state: dict[str, Any]) -> None:
         """Go on from what `freeze` gave, in its arrays."""
+        if "columns" in state:
+            self.restore(state["columns"])
+            return
         self.arrays = {name: state["arrays"][name].view(dtype) for name, dtype in ARRAYS.items()}
         self.memory = attach(self.arrays)
         for name, value in state["record"].items():
@@ -348,7 +398,7 @@ class CompiledEngine:
 
     def _columns(self, batch: Batch) -> BatchColumns:
         problem, ranking = self.problem, self.ranking
-        if self.origin is None and len(batch):
+        if self.origin is None and len(batch) and self.facts is None:
             self.origin = int(batch.time[0])
             self.memory.dawn = self.origin
         check_order(problem, batch.time, int(self.memory.now))
@@ -361,29 +411,37 @@ class CompiledEngine:
             by_key = self._by_key(batch.stream)
             expiry = np.where(by_key & (batch.key < 0), DEAD, expiry)  # without a key there is no window
             rising = np.where(by_key, NEVER, expiry)
-        if not self.memory.straggling and not rises(rising, batch.stream, self.arrays["lanes"]["ceiling"]):
+        ending = self.facts is not None and bool(self.facts.endings)  # a last chance may come before those of earlier rows
+        if not self.memory.straggling and (ending or not rises(rising, batch.stream, self.arrays["lanes"]["ceiling"])):
             self._make_room(0, straggling=True)
         row = np.arange(len(batch), dtype=np.int64) + self.memory.next_row
         nobody = (batch.key < 0) | (expiry == DEAD)
         key = np.where(nobody, -1 - row, row if self.memory.indexed else batch.key) if nobody.any() or self.memory.indexed else batch.key
-        one = np.ones(1)
-        column = ranking.column
         found = BatchColumns(
             stream=np.asarray(batch.stream, dtype=np.int64),
             time=np.asarray(batch.time, dtype=np.int64),
             key=key,
             expiry=expiry,
             importance=np.ones(len(batch)) if batch.importance is None else batch.importance,
-            score=one if column is None else column(batch, self.origin or 0),
+            score=self._first_scores(batch),
             weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
-            rates=np.empty((1, problem.n_streams)),
+            rates=np.empty((len(batch) if self.memory.growing == GROWS and self.facts is not None else 1, problem.n_streams)),
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
             values=self._compared(batch, nobody) if self.memory.indexed else np.empty((1, 1), np.int64),
+            leaves=np.ones(1, np.int64) if self.facts is None else np.empty(len(batch), np.int64),
         )
         return BatchColumns(*map(plain, found))
 
+    def _first_scores(self, batch: Batch) -> Floats:
+        """The fixed scores of rows, or room for them where facts weigh them."""
+        if self.ranking.column is not None:
+            return self.ranking.column(batch, self.origin or 0)
+        return np.empty(len(batch) if self.memory.tops else 1)
+
     def _compared(self, batch: Batch, nobody: Bools) -> Ints:
         """What links compare, as it is kept: whole numbers, or the bits of floating point if any batch had some."""
+        if self.facts is not None:
+            return np.full((len(batch), int(self.memory.width)), -1, np.int64)
         seen = np.where(nobody, -1, batch.key)[:, None] if batch.values is None else batch.values
         if self.problem.graph is None and self.problem.predicate.name not in ("=", "eps"):
             check_one_column(self.problem.predicate, seen.shape[1])
@@ -408,6 +466,8 @@ class CompiledEngine:
 
     def _price(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
         """Fill in the rates from row `begin` on; the columns with them, and where they end."""
+        if self.facts is not None:
+            return self._sift(batch, columns, begin)
         if self.ranking.prices not in (Prices.RATES, Prices.TOTALS, Prices.CHANCES) or self.memory.banded:
             return columns, len(batch)
         if self.memory.indexed and not self.memory.growing:
@@ -440,6 +500,62 @@ class CompiledEngine:
         columns.rates[begin:stop] = rates
         return columns, stop
 
+    def _sift(self, batch: Batch, columns: BatchColumns, begin: int) -> tuple[BatchColumns, int]:
+        """Prepare the rows of some instants from row `begin` on; the columns with them, and where they end."""
+        assert self.facts is not None and batch.values is not None
+        stop, size = begin, len(batch)
+        while stop == begin:
+            reached, self.prepared = self.prepared, min(size, self.prepared + max(_ROWS, self.prepared - begin))
+            seen = plain(batch.values)
+            if prepare(self.memory, columns, seen, reached, self.prepared):
+                self.facts.cells_by_link(batch.values[reached : self.prepared])
+                self.facts.share(self.memory, self.arrays)
+                prepare(self.memory, columns, seen, reached, self.prepared)
+            stop = size if self.prepared == size else end_of_chunk(self.memory, columns, begin, self.prepared)
+        kept = begin + np.flatnonzero(columns.leaves[begin:stop] != FILTERED)
+        if not len(kept):
+            return columns, stop
+        if self.origin is None:
+            self.origin = self.memory.dawn = int(batch.time[kept[0]])
+            if self.ranking.column is not None:
+                columns = columns._replace(score=plain(self.ranking.column(batch, self.origin)))
+        if self.memory.tops:
+            weigh_rows(self.memory, columns, columns.score, begin, stop)
+        if self.memory.growing == GROWS:
+            stop = self._weigh(batch, columns, kept, stop)
+        return columns, stop
+
+    def _weigh(self, batch: Batch, columns: BatchColumns, kept: Ints, stop: int) -> int:
+        """Fill in what rows that are not filtered weigh; where that ends, because rates must age again, at the latest at `stop`."""
+        assert self.facts is not None
+        rows = Batch(batch.stream[kept], batch.time[kept], batch.key[kept])
+        steps = self.statistics.age(rows, 0)
+        if steps:
+            fade(self.memory, self.arrays, self.facts, steps)
+            self.arrays["tolls"]["used"] = aged(self.arrays["tolls"]["used"], steps * (self.problem.n_streams - 1))
+            self._count_again()
+        rates, span = self.statistics.rates(rows, 0)
+        columns.rates[kept[:span]] = rates
+        self.memory.origin, self.memory.half_life, self.memory.moved = self.statistics.units()
+        return int(kept[span]) if span < len(kept) else stop
+
+    def _count_again(self) -> None:
+        """Facts or rates are others: take what tuples have counted anew."""
+        if self.memory.paired:
+            place = slots_in_order(self.memory, self.arrays)
+            count_all_through(self.memory, place)
+            count_again(self.memory, place)
+            rebuild(self.memory)
+
+    def _take_rates(self, state: dict[str, Any]) -> None:
+        """Begin with the rates of a state, or with those that are known beforehand."""
+        assert self.facts is not None
+        if self.memory.growing == STANDS:
+            state, self.arrays["lanes"]["mass"] = self.statistics.known_rates()
+        if self.memory.growing:
+            take_rates(self.memory, self.arrays, self.facts, state)
+            weigh_streams(self.memory)
+
     def _weigh_again(self) -> None:
         """Statistics have forgotten what is old: take the rates of all tuples from what they still know."""
         place, tuples = slots_in_order(self.memory, self.arrays), as_columns(self.memory, self.arrays)
@@ -449,13 +565,13 @@ class CompiledEngine:
         )
         count_again(self.memory, place)
 
-    def _move(self, state: dict[str, Any] | None = None) -> None:
+    def _move(self, state: dict[str, Any] | None = None, *, straggling: bool = False) -> None:
         """Into arrays that are as large, for tuples that may be described otherwise."""
         state = as_columns(self.memory, self.arrays) if state is None else state
         sizes = {name: len(self.arrays[name]) for name in ("slots", "groups", "fresh")}
-        straggling = bool(self.memory.straggling)
+        straggling |= bool(self.memory.straggling)
         self.arrays, self.memory = from_columns(
-            self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width
+            self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width, facts=self.facts
         )
 
     def _make_room(self, arrivals: int, *, straggling: bool) -> None:
@@ -472,12 +588,14 @@ class CompiledEngine:
             limit = needed * 5 // 4 if memory.lasting else max(sizes["slots"], sizes["groups"])
             sizes["groups"] = max(needed, min(_grown(sizes["groups"]), limit))
         sizes["fresh"] = max(sizes["fresh"], arrivals)
+        if self.facts is not None:
+            self.facts.make_room(memory, arrays, arrivals)
         if sizes != old or straggling != bool(memory.straggling):
             state = as_columns(memory, arrays)
             self.arrays, self.memory = {}, None  # the old arrays need not be there beside the new ones
             del memory, arrays
             self.arrays, self.memory = from_columns(
-                self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width
+                self.problem, self.ranking, self.bands, state, **sizes, straggling=straggling, width=self.width, facts=self.facts
             )
 
 

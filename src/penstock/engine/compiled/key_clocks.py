@@ -18,7 +18,7 @@ import numpy as np
 from penstock.core.compiled import inlined
 from penstock.core.trace import Ints
 from penstock.core.window import DEAD
-from penstock.engine.compiled.state import Memory, lanes, slots, tallies
+from penstock.engine.compiled.state import Memory, ends, lanes, slots, tallies
 
 PER_KEY = 2
 """In `in_rows` of a stream: the window counts the rows of each key."""
@@ -32,8 +32,8 @@ def counts_keys(memory: Memory) -> bool:
 
 @inlined
 def leaves_at(memory: Memory, slot: int) -> int:
-    """When a tuple leaves, by the clock of its stream. That stands still at 0 where each key has one: then after so many rows."""
-    expiry = slots(memory)[slot].expiry
+    """When a tuple's window ends, by the clock of its stream. That stands still at 0 where each key has one: then after so many rows."""
+    expiry = ends(memory)[slot] if memory.related else slots(memory)[slot].expiry
     if counts_keys(memory) and lanes(memory)[slots(memory)[slot].stream].in_rows == PER_KEY:
         expiry -= tallies(memory)[slots(memory)[slot].group].arrivals
     return int(expiry)
@@ -42,6 +42,8 @@ def leaves_at(memory: Memory, slot: int) -> int:
 def expiries_of(arrays: dict[str, Any], live: Ints) -> Ints:
     """The same for these slots."""
     found = arrays["slots"][live]
+    if len(arrays["ends"]) > 1:
+        return np.array(arrays["ends"][live])
     if len(arrays["tallies"]) == 1:
         return np.array(found["expiry"])
     by_key = arrays["lanes"]["in_rows"][found["stream"]] == PER_KEY

@@ -20,7 +20,7 @@ _PIECES = 1 << 22  # outputs that are made before they are handed on, at most
 class Logs(NamedTuple):
     """A log with 0 columns is not kept. `needed` says how long each must be to go on; that of outputs, when it is empty."""
 
-    outputs: Ints  # time, row per stream
+    outputs: Ints  # time, row per stream, fact per relation
     sheds: Ints  # row, and the last instant in which it took part
     expired: Ints  # the same
     retained: Ints  # instant, row
@@ -31,13 +31,13 @@ class Logs(NamedTuple):
     pause: Ints
 
 
-def open_logs(streams: int, keep: Keep, rows: int, live: int, most: int) -> Logs:
+def open_logs(streams: int, relations: int, keep: Keep, rows: int, live: int, most: int) -> Logs:
     """Logs for so many rows, in a memory that has so many tuples."""
     length = max(256, min(rows, _LOG) + live)  # what is not written to takes no memory
     kept = {"sheds": (keep.sheds, 2), "expired": (keep.expired, 2), "retained": (keep.retained, 2), "series": (keep.series, streams + 1)}
     kept["done"] = (keep.done, 2)
     logs = {name: np.empty((length, width if wanted else 0), dtype=np.int64) for name, (wanted, width) in kept.items()}
-    outputs = np.empty((min(most, _PIECES), streams + 1 if keep.outputs else 0), dtype=np.int64)
+    outputs = np.empty((min(most, _PIECES), 1 + streams + relations if keep.outputs else 0), dtype=np.int64)
     return Logs(outputs, **logs, lengths=np.zeros(6, np.int64), needed=np.zeros(6, np.int64), pause=np.array([-1, 0, 0]))
 
 

@@ -92,6 +92,8 @@ def claim_class(memory: Memory, ring: int, stream: int, key: int) -> int:
         groups(memory)[ring].kin = group
         return int(group)
     groups(memory)[group].kin = group
+    if memory.related:
+        return int(group)  # nobody looks for it by its key
     size = memory.table_size
     at = place_of(size, key)
     while table(memory)[at] >= 0:
@@ -115,10 +117,12 @@ def release_class(memory: Memory, group: int) -> None:
     size = memory.table_size
     key = groups(memory)[group].key
     at = place_of(size, key)
-    while groups(memory)[table(memory)[at]].key != key:
+    while not memory.related and groups(memory)[table(memory)[at]].key != key:
         at = (at + 1) & (size - 1)
     before = groups(memory)[group].kin
-    if before == group:
+    if memory.related:
+        pass
+    elif before == group:
         hole = at
         table(memory)[hole] = -1
         at = (at + 1) & (size - 1)

@@ -6,6 +6,7 @@ from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.chances import rest
 from penstock.engine.compiled.class_prices import spoil, spoil_partners
+from penstock.engine.compiled.facts.fact_counts import part_through
 from penstock.engine.compiled.linked.partners import part_from_all
 from penstock.engine.compiled.memory import release_class, unlink
 from penstock.engine.compiled.order.heaps import heap_insert, join_class, leave_class, order_class
@@ -34,10 +35,13 @@ from penstock.engine.compiled.state import (
     marks,
     pools,
     slots,
+    strands,
+    touch_cell,
     touch_group,
     touch_key,
     touch_rank,
     touch_slot,
+    touch_strand,
     waiting,
     weights,
 )
@@ -149,7 +153,9 @@ def leave(memory: Memory, slot: int) -> None:
 @inlined
 def part_if_linked(memory: Memory, slot: int) -> None:
     """Before a tuple is unlinked: take it out of the indexes, where there are any."""
-    if memory.indexed:
+    if memory.related:
+        part_through(memory, slot)
+    elif memory.indexed:
         part_from_all(memory, slot)
 
 
@@ -165,6 +171,23 @@ def _fetch_around(memory: Memory, slot: int) -> None:
         touch_key(memory, left.group)
     if memory.kind >= SCORE:
         touch_rank(memory, left.after)
+
+
+@kernel
+def fetch_next(memory: Memory) -> None:
+    """Through relations: ask for what the tuples that may leave next will look at."""
+    for stream in range(memory.streams):
+        slot = int(lanes(memory)[stream].oldest)
+        if memory.kind != ARRIVAL:
+            if not memory.judged or not memory.ranked or not lanes(memory)[stream].leads:
+                continue
+            group = lowest(memory, 0, lanes(memory)[stream].pool)
+            slot = first(memory, 0, group) if group >= 0 else -1
+        if slot >= 0:
+            touch_slot(memory, slots(memory)[slot].newer)
+            touch_strand(memory, slots(memory)[slot].newer * memory.most_links)
+            touch_group(memory, slots(memory)[slot].group)
+            touch_cell(memory, strands(memory)[slot * memory.most_links].cell)
 
 
 @inlined

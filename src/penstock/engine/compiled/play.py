@@ -20,7 +20,10 @@ from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, set_rates, spoil
 from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
-from penstock.engine.compiled.join import join_by_keys, join_inplace_by_keys
+from penstock.engine.compiled.facts.endings import end_facts
+from penstock.engine.compiled.facts.prefilter import end_of_instant, hear, is_filtered, pass_over
+from penstock.engine.compiled.joining.by_keys import join_by_keys, join_inplace_by_keys
+from penstock.engine.compiled.joining.by_links import join_by_links, join_inplace_by_links
 from penstock.engine.compiled.key_clocks import PER_KEY, counts_keys, leaves_at
 from penstock.engine.compiled.linked.partners import weigh_streams
 from penstock.engine.compiled.logs import ARRIVAL_AT, Logs
@@ -31,7 +34,7 @@ from penstock.engine.compiled.memory import (
     next_expired,
     unlink,
 )
-from penstock.engine.compiled.moves import enter, forget, leave, part_if_linked, victim
+from penstock.engine.compiled.moves import enter, fetch_next, forget, leave, part_if_linked, victim
 from penstock.engine.compiled.order.kinetic import refresh
 from penstock.engine.compiled.order.ranking import (
     ARRIVAL,
@@ -52,7 +55,6 @@ from penstock.engine.compiled.order.ranking import (
 from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, promote
 from penstock.engine.compiled.parting import part_with_done
 from penstock.engine.compiled.pushed_out import push_out
-from penstock.engine.compiled.search import join_by_links, join_inplace_by_links
 from penstock.engine.compiled.slot_price import observe, use_toll
 from penstock.engine.compiled.state import (
     Memory,
@@ -84,11 +86,13 @@ def play(
     inplace = memory.inplace == 1
     position = begin
     while position < until:
-        time = batch.time[position]
-        end = position + 1
-        while end < len(batch.time) and batch.time[end] == time:
-            end += 1
         paused = logs.pause[ARRIVAL_AT] >= 0
+        if memory.related and not paused:
+            position = pass_over(memory, batch, position, until)
+            if position == until:
+                break
+        time = batch.time[position]
+        end = end_of_instant(memory, batch, position)
         if not paused:
             if not _has_room(memory, logs, end - position):
                 break
@@ -117,6 +121,8 @@ def play(
         if memory.limited and inplace:
             part_with_done(memory, logs)
         _note(memory, time, logs)
+        if memory.related:
+            fetch_next(memory)
         position = end
     return position
 
@@ -125,6 +131,8 @@ def play(
 def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     """Whether an instant of so many arrivals fits into the arrays and logs, whatever happens in it."""
     if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
+        return False
+    if memory.lore_size > 1 and memory.lore_size - memory.n_lore < size:
         return False
     needed = logs.needed
     for log in range(1, len(logs.lengths)):
@@ -145,11 +153,12 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
     memory.spared = memory.first_row if memory.newcomer_safe else NEVER
     memory.instant += 1
     memory.n_input += end - begin
-    memory.now = max(memory.now, batch.time[begin])
     for at in range(begin, end):
-        stream = batch.stream[at]
-        lanes(memory)[stream].arrivals += 1
-        lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[begin])
+        hear(memory, batch, at)
+        if is_filtered(memory, batch, at):
+            memory.n_filtered += 1
+        else:
+            lanes(memory)[batch.stream[at]].arrivals += 1
     logs.lengths[2] = expire(memory, memory.instant - 1, logs.expired, logs.lengths[2], logs.expired.shape[1] > 0)
     if counts_keys(memory):
         push_out(memory, batch, begin, end, logs)
@@ -232,7 +241,7 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
             marks(memory)[slot] = memory.instant
         elif kind >= SCORE:
             score = batch.importance[at]
-            if memory.first_score == FROM_COLUMN:
+            if memory.first_score == FROM_COLUMN or memory.tops:
                 score = batch.score[at]
             elif memory.first_score == FROM_EXPECTED:
                 score = expected_value(memory, batch, at)
@@ -311,6 +320,8 @@ def _note(memory: Memory, time: int, logs: Logs) -> None:
 @kernel
 def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
     """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
+    if memory.related:
+        end_facts(memory)
     for stream in range(memory.streams):
         in_rows = lanes(memory)[stream].in_rows
         lanes(memory)[stream].clock = 0 if in_rows == PER_KEY else lanes(memory)[stream].arrivals if in_rows else memory.now

@@ -12,6 +12,7 @@ from penstock.core.trace import Bools, Ints
 from penstock.engine.chance_steps import TIMERS
 from penstock.engine.compiled.allocate import allocate
 from penstock.engine.compiled.chances import enqueue_all
+from penstock.engine.compiled.facts.known_facts import enchain_all, tuple_columns
 from penstock.engine.compiled.key_clocks import expiries_of
 from penstock.engine.compiled.linked.links import enlist_all
 from penstock.engine.compiled.memory import live_slots, recall, relink
@@ -53,12 +54,14 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
         if len(arrays[name]) == len(arrays["slots"]):
             state[name] = arrays[name][live]
     state["key"] = arrays["groups"]["key"][group]
-    if memory.indexed:
+    if memory.related:
+        state |= tuple_columns(memory, arrays, live)
+    elif memory.indexed:
         state["values"] = arrays["values"].reshape(-1, int(memory.width))[live]
         if memory.indexed == BY_KEY:
             state["key"] = state["values"][:, 0].copy()
-        if len(arrays["counts"]) > 1:
-            state["counts"] = arrays["counts"].reshape(-1, int(memory.streams))[live]
+    if memory.indexed and len(arrays["counts"]) > 1:
+        state["counts"] = arrays["counts"].reshape(-1, int(memory.streams))[live]
     state["price"] = arrays["bands"]["price"][arrays["ladder"]["band"][live]] if memory.banded else arrays["groups"]["price"][group]
     if memory.prices == Prices.PATTERNS:
         state |= {"band": arrays["ladder"]["band"][live]} | {f"band.{name}": arrays["bands"][name].copy() for name in _BAND}
@@ -77,17 +80,24 @@ def from_columns(
     problem: Problem, ranking: Ranking, bands: Bands | None, state: dict[str, Any], **sizes: Any
 ) -> tuple[dict[str, Any], Memory]:
     """Memory with these tuples linked anew."""
+    facts = sizes.get("facts")
+    if facts is not None:
+        cell = facts.cells_by_link(state["values"])
+        facts.clear()
     arrays, memory = allocate(problem, ranking, bands, **sizes)
     if memory.kind == Kind.GAIN_LOSS:
         state = of_earlier(state, float(memory.unit_score))
     key = np.where(state["key"] < 0, -1 - state["row"], state["row"]) if memory.indexed else state["key"]
     where = relink(memory, state["stream"], key, *(state[name] for name in ("time", "row", "expiry")))
-    if memory.indexed:
+    if facts is not None:
+        arrays["ends"][where] = state["ends"]
+        enchain_all(memory, where, cell)
+    elif memory.indexed:
         memory.whole = int(state["count.whole"])
         arrays["values"].reshape(-1, int(memory.width))[where] = state["values"] if len(where) else 0
-        if "counts" in state:
-            arrays["counts"].reshape(-1, int(memory.streams))[where] = state["counts"]
         enlist_all(memory, where)
+    if "counts" in state and len(arrays["counts"]) > 1:
+        arrays["counts"].reshape(-1, int(memory.streams))[where] = state["counts"]
     if memory.lasting and "gone.key" in state:
         recall(memory, state["gone.key"], state["gone.price"])
     arrays["slots"]["ground"][where] = state["ground"]
@@ -111,6 +121,8 @@ def from_columns(
     for name in COUNTS + SUMS:
         if f"count.{name}" in state:  # those of earlier releases have fewer
             memory[name] = state[f"count.{name}"]
+    if facts is not None:
+        memory.ended = np.searchsorted(arrays["endings"]["end"][: facts.endings], memory.settled, side="right")
     if "clue" in state:
         _let_wait(memory, arrays, arrays["slots"]["group"][where], state)
     if len(state["pools"]) == len(arrays["pools"]):
@@ -154,6 +166,8 @@ def is_sound(state: dict[str, Any], streams: int, steps: int, bands: int) -> boo
     if "clue" in state:
         steps_fit = state["step"].shape == (size,) and ((state["step"] >= -1) & (state["step"] < TIMERS)).all()
         placed = placed and bool(steps_fit) and state["event"].shape == (size,) and state["clue"].shape == (size, 2 * streams)
+    if "ends" in state:
+        placed = placed and state["ends"].shape == (size,)
     for name in ("values", "counts"):
         if name in state:
             placed = placed and state[name].ndim == 2 and len(state[name]) == size

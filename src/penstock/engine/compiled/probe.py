@@ -15,7 +15,7 @@ from penstock.engine.compiled.logs import HALFWAY
 from penstock.engine.compiled.memory import in_ring
 from penstock.engine.compiled.order.ranking import PATTERNS
 from penstock.engine.compiled.patterns import credit, credit_all, mark_finished
-from penstock.engine.compiled.state import Memory, arrived, fresh, groups, ladder, lanes, met, parting, ranks, slots
+from penstock.engine.compiled.state import Memory, arrived, ends, fresh, groups, ladder, lanes, met, parting, ranks, slots
 
 
 @inlined
@@ -183,7 +183,7 @@ def walk_combinations(
             return logged
         for member in range(streams):
             members[member] = ~pivot if member == stream else picks[member, chosen[member]]
-        logged = make_output(memory, batch_time, batch_expiry, batch_importance, pivot, next_row, members, log, logged, keep)
+        logged = make_output(memory, batch_time, batch_expiry, batch_importance, pivot, next_row, members, log, logged, keep, 1.0)
         done = True
         for member in range(streams - 1, -1, -1):
             if member != stream:
@@ -207,8 +207,12 @@ def make_output(
     log: Ints,
     logged: int,
     keep: bool,
+    weight: float,
 ) -> int:
-    """Make one output, if its members met in their windows: they are slots or, negative, rows of the batch. The new length of the log."""
+    """Make one output, if its members met in their windows: they are slots or, negative, rows of the batch. The new length of the log.
+
+    Its value is multiplied by `weight`.
+    """
     streams = memory.streams
     objective = memory.objective
     latest = batch_time[pivot]
@@ -219,7 +223,7 @@ def make_output(
         if pick >= 0:
             time, expiry, importance = (
                 slots(memory)[pick].time,
-                slots(memory)[pick].expiry,
+                ends(memory)[pick] if memory.related else slots(memory)[pick].expiry,
                 ranks(memory)[pick if objective > 0 else 0].importance,
             )
         else:
@@ -255,5 +259,5 @@ def make_output(
         logged += 1
     if latest >= memory.start:
         memory.n_output += 1
-        memory.value += finish(objective, folded, streams) if objective > 0 else memory.value_of_one
+        memory.value += weight * (finish(objective, folded, streams) if objective > 0 else memory.value_of_one)
     return logged

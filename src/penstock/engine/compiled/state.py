@@ -18,6 +18,8 @@ from numba.core import config as untyped_config
 from numba.extending import intrinsic
 from numba.np import arrayobj as untyped_arrayobj
 
+from penstock.engine.fact_arrays import FACT_ARRAYS, FACT_COUNTS, FACT_LINKS, FACT_RULES
+
 cgutils: Any = untyped_cgutils
 ir: Any = untyped_ir
 arrayobj: Any = untyped_arrayobj
@@ -233,12 +235,12 @@ ARRAYS: dict[str, Any] = {
     "counts": np.float64,  # by slot and stream: the matches there, or the rate at which they come
     "raised": np.int32,  # dgl by links: slots of those that match an arrival of this instant
     "tallies": TALLY,  # by class, with `rows_per_key`
-}
+} | FACT_ARRAYS
 RULES = (  # what a run is configured with; the codes are those of ranking.py and value.py
     "streams", "kind", "prices", "objective", "inplace", "by_stream", "less", "newcomer_safe", "mn_of_memory", "first_score",
     "weighted", "tied", "straggling", "banded", "levels", "planes", "trees", "leaves", "inner", "full", "patterns", "pattern_first",
     "youngest", "ranked", "shift", "finishes", "lasting", "limited", "indexed", "width", "paired", "growing", "keyed", "worthy",
-    "room", "staged", "massed", "bounding",
+    "room", "staged", "massed", "bounding", *FACT_RULES,
 )  # fmt: skip
 WEIGHTS = ("unit_score", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
 LINKS = (
@@ -255,11 +257,12 @@ LINKS = (
     "spared",  # rows from here on do not compete yet
     "n_parting",
     "n_raised",
+    *FACT_LINKS,
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
     "random1", "random2", "origin", "moved", "dawn", "coarse", "attempts", "made", "renewed", "n_done",
-    "whole", "examined",
+    "whole", "examined", *FACT_COUNTS,
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "importance_rest", "half_life")
 RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
@@ -344,6 +347,7 @@ def _viewer(name: str, dtype: Any) -> Any:
     lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
     holders, keys, worths, moments, leasts, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths,
     met, parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
+    cells, named, listed, fact_cells, fact_weights, endings, ties, tied, hops, lores, lore, strands, ends,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 
@@ -380,4 +384,5 @@ def _toucher(name: str, *, end: bool = False) -> Any:
 touch_slot, touch_rank, touch_group, touch_key, touch_clue, touch_wait, touch_table, touch_holder = (
     _toucher(name) for name in ("slots", "ranks", "groups", "keys", "clues", "waits", "table", "holders")
 )
+touch_cell, touch_named, touch_listed, touch_strand = (_toucher(name) for name in ("cells", "named", "listed", "strands"))
 touch_group_end = _toucher("groups", end=True)  # it may lie in the next cache line

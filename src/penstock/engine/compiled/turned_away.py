@@ -11,6 +11,8 @@ from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.chances import chance_price
 from penstock.engine.compiled.class_prices import is_hopeless, partner_rate
+from penstock.engine.compiled.facts.fact_counts import price_through
+from penstock.engine.compiled.facts.prefilter import is_filtered
 from penstock.engine.compiled.linked.partners import price_by_links
 from penstock.engine.compiled.order.ranking import CHANCES, GAIN_LOSS, compare_worth, full_price_of, group_of, life_left, remaining
 from penstock.engine.compiled.order.tournament import hold, lowest
@@ -24,7 +26,8 @@ def will_shed(memory: Memory, batch: BatchColumns, begin: int, end: int, which: 
     for at in range(begin, end):
         stream = batch.stream[at]
         if lanes(memory)[stream].pool == which:
-            if not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].clock:
+            stays = not lanes(memory)[stream].in_rows or batch.expiry[at] > lanes(memory)[stream].clock
+            if stays and not is_filtered(memory, batch, at):
                 used += batch.weight[at] if memory.weighted else 1
     return bool(used > cap)
 
@@ -64,6 +67,8 @@ def price_at(memory: Memory, batch: BatchColumns, at: int) -> float:
     if memory.indexed:
         if batch.key[at] < 0:
             return 0.0
+        if memory.related:
+            return price_through(memory, batch, at)
         return price_by_links(memory, batch.stream[at], batch.rates[at]) if memory.growing else float(batch.score[at])
     if memory.prices == CHANCES:
         return chance_price(memory, batch.rates[at], 0, batch.stream[at], float(memory.now >> memory.shift)) if batch.key[at] >= 0 else 0.0

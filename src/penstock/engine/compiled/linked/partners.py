@@ -61,7 +61,7 @@ def credit(memory: Memory, stream: int, importance: float, partners: Ints, numbe
 def meet_all(memory: Memory, slot: int, pick: int, stream: int, importance: float, rates: Floats, scratch: Ints) -> None:
     """Price an arrival, the `pick`, and all that it matches. It has a slot, or -1 if it was turned away.
 
-    What the join has found for it first (search.py) is not looked up again.
+    What the join has found for it first (joining/by_links.py) is not looked up again.
     """
     n = memory.streams
     known = -1 if memory.inplace else scratch[n + ORDER, 1]

@@ -1,4 +1,4 @@
-"""The join step where partners are found by the ring of their key (search.py has that by links)."""
+"""The join step where partners are found by the ring of their key (by_links.py has that by links)."""
 
 from __future__ import annotations
 

@@ -15,6 +15,10 @@ from __future__ import annotations
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
+from penstock.engine.compiled.facts.chains import enchain
+from penstock.engine.compiled.facts.fact_counts import are_strangers_through, have_come_through, meet_through
+from penstock.engine.compiled.facts.prefilter import is_filtered
+from penstock.engine.compiled.joining.by_facts import search_by_facts
 from penstock.engine.compiled.key_clocks import PER_KEY, count_in
 from penstock.engine.compiled.linked.followers import follow
 from penstock.engine.compiled.linked.links import NEAR, agree, collect, enlist, keep_values, show
@@ -23,8 +27,9 @@ from penstock.engine.compiled.logs import ARRIVAL_AT, HALFWAY, MADE_BEFORE, Logs
 from penstock.engine.compiled.memory import claim_class, horizon_of, link
 from penstock.engine.compiled.order.ranking import SCORE
 from penstock.engine.compiled.probe import make_output, meet
-from penstock.engine.compiled.state import Memory, accesses, fresh, groups, lanes, links, met, ranks, slots
+from penstock.engine.compiled.state import Memory, accesses, ends, fresh, groups, lanes, links, met, ranks, slots
 from penstock.engine.compiled.turned_away import is_turned_away
+from penstock.engine.fact_arrays import GROWS
 
 SCRATCH = MEMBERS + 1
 """Rows of scratch beside one for each stream."""
@@ -36,16 +41,17 @@ def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, e
     pause = logs.pause
     time, horizon = batch.time[begin], horizon_of(memory)
     if pause[ARRIVAL_AT] < 0:
-        show(memory, batch.values, begin, end)
-        if memory.massed and memory.growing:
-            have_come(memory, batch, begin, end)
-    door = door and (end - begin == 1 or are_strangers(memory, batch, begin, end))
+        _come(memory, batch, begin, end)
+    door = door and (end - begin == 1 or _are_strangers(memory, batch, begin, end))
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
+        if is_filtered(memory, batch, at):
+            fresh(memory)[at - begin] = -2
+            continue
         stream = batch.stream[at]
         own = 0
         if batch.key[at] >= 0 and not memory.inplace:
             made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
-            if not search(memory, batch, begin, at, logs, scratch):
+            if not _search(memory, batch, begin, at, logs, scratch):
                 pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
                 return True
             own = memory.made - made
@@ -53,13 +59,13 @@ def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, e
             memory.n_late += 1
         away = door and not lanes(memory)[stream].in_rows and is_turned_away(memory, batch, begin, at, caps)
         if memory.paired and batch.key[at] >= 0 and away:
-            meet_all(memory, -1, ~(at - begin), stream, batch.importance[at], batch.rates[at], scratch)
+            _meet(memory, batch, begin, at, -1, scratch)
         if away:
             fresh(memory)[at - begin] = -1
             continue
         group = claim_class(memory, -1, stream, batch.key[at])
         groups(memory)[group].price = 0.0  # whoever matches nothing keeps it
-        expiry = batch.expiry[at]
+        expiry = batch.leaves[at] if memory.related else batch.expiry[at]
         if lanes(memory)[stream].in_rows == PER_KEY:
             expiry = count_in(memory, group, expiry)
             if batch.key[at] >= 0:
@@ -71,12 +77,9 @@ def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, e
             meet(memory, slot, own)
         if memory.objective > 0 or memory.kind >= SCORE:
             ranks(memory)[slot].importance = batch.importance[at]
-        keep_values(memory, ~(at - begin), slot)
-        if batch.key[at] >= 0:
-            enlist(memory, slot, stream, memory.next_row + at)
-            if memory.paired:
-                rates = batch.rates[at if memory.growing else 0]
-                meet_all(memory, slot, ~(at - begin), stream, batch.importance[at], rates, scratch)
+        _file(memory, batch, begin, at, slot)
+        if memory.paired and batch.key[at] >= 0:
+            _meet(memory, batch, begin, at, slot, scratch)
     pause[ARRIVAL_AT] = -1
     return False
 
@@ -87,11 +90,65 @@ def join_inplace_by_links(memory: Memory, batch: BatchColumns, begin: int, end: 
     pause = logs.pause
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         made = pause[MADE_BEFORE] if pause[HALFWAY] == 1 else memory.made
-        if batch.key[at] >= 0 and not search(memory, batch, begin, at, logs, scratch):
+        joins = batch.key[at] >= 0 and not is_filtered(memory, batch, at)
+        if joins and not _search(memory, batch, begin, at, logs, scratch):
             pause[ARRIVAL_AT], pause[MADE_BEFORE] = at, made
             return True
     pause[ARRIVAL_AT] = -1
     return False
+
+
+# By links or through relations.
+
+
+@inlined
+def _come(memory: Memory, batch: BatchColumns, begin: int, end: int) -> None:
+    """Take note of the arrivals of an instant."""
+    if memory.related:
+        if memory.growing == GROWS:
+            have_come_through(memory, batch, begin, end)
+        return
+    show(memory, batch.values, begin, end)
+    if memory.massed and memory.growing:
+        have_come(memory, batch, begin, end)
+
+
+@inlined
+def _are_strangers(memory: Memory, batch: BatchColumns, begin: int, end: int) -> bool:
+    """Whether no two arrivals of an instant match."""
+    if memory.related:
+        return are_strangers_through(memory, batch, begin, end)
+    return are_strangers(memory, batch, begin, end)
+
+
+@inlined
+def _search(memory: Memory, batch: BatchColumns, begin: int, at: int, logs: Logs, scratch: Ints) -> bool:
+    """Make the outputs of a pivot."""
+    if memory.related:
+        return search_by_facts(memory, batch, begin, at, logs, scratch)
+    return search(memory, batch, begin, at, logs, scratch)
+
+
+@inlined
+def _file(memory: Memory, batch: BatchColumns, begin: int, at: int, slot: int) -> None:
+    """Make an arrival that is linked one that can be found."""
+    if memory.related:
+        ends(memory)[slot] = batch.expiry[at]
+        enchain(memory, slot, batch.values[at], batch.key[at] >= 0)
+        return
+    keep_values(memory, ~(at - begin), slot)
+    if batch.key[at] >= 0:
+        enlist(memory, slot, batch.stream[at], memory.next_row + at)
+
+
+@inlined
+def _meet(memory: Memory, batch: BatchColumns, begin: int, at: int, slot: int, scratch: Ints) -> None:
+    """Price an arrival, which has a slot or was turned away (-1), and all that it matches."""
+    if memory.related:
+        meet_through(memory, batch, at, slot)
+        return
+    rates = batch.rates[at if memory.growing else 0]
+    meet_all(memory, slot, ~(at - begin), batch.stream[at], batch.importance[at], rates, scratch)
 
 
 @kernel
@@ -126,7 +183,7 @@ def search(memory: Memory, batch: BatchColumns, begin: int, at: int, logs: Logs,
             logs.pause[HALFWAY] = 1
             return False
         logs.lengths[0] = make_output(
-            memory, batch.time, batch.expiry, batch.importance, at, memory.next_row, members, logs.outputs, logs.lengths[0], keep
+            memory, batch.time, batch.expiry, batch.importance, at, memory.next_row, members, logs.outputs, logs.lengths[0], keep, 1.0
         )
     return True
 
