@@ -96,7 +96,8 @@ def test_lookup_of_a_trace(folder, capsys):
 def test_record_goes_on_until_it_is_interrupted(folder):
     with duckdb.connect("zones.duckdb") as made:
         made.execute("CREATE TABLE live (a INTEGER, b INTEGER)")
-    code = "from penstock.cli import main; main()"
+    # A process that is started in the background may ignore interrupts, and those that it starts inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from penstock.cli import main; main()"
     options = ["record", "duckdb:zones.duckdb#live", *LINKS, "--history", "h", "--every", "100 ms"]
     with subprocess.Popen(
         [sys.executable, "-c", code, "relation", *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -113,7 +114,10 @@ def test_record_goes_on_until_it_is_interrupted(folder):
                 except duckdb.IOException:
                     time.sleep(0.02)
         going.send_signal(signal.SIGINT)
-        assert going.wait(60) == 130 and "interrupted; h has version " in going.stderr.read()
+        try:
+            assert going.wait(60) == 130 and "interrupted; h has version " in going.stderr.read()
+        finally:
+            going.kill()
     facts = History("h").facts(2)
     assert facts["a"].to_pylist() == [1] and facts["begin"].type == pa.timestamp("us", "UTC")
 
