@@ -98,7 +98,7 @@ def test_streams_that_match_freely(streams: str, predicate: str, stats: str, mod
 @given(graph_cases(most=4, policies=("additive",), windows=("time", "rows"), longest=8), st.sampled_from(PARTED), st.booleans())
 def test_join_graphs_of_any_shape(case: Any, policy: str, memory_alone: bool):
     case = replace(case, policy=policy, half_life=1.0, switches={"mn": "memory"} if memory_alone else {})
-    if policy == "elife":  # products of three rates and a toll are rounded in the order in which they are formed
+    if policy == "elife":  # products of three rates and the price of a slot are rounded in the order in which they are formed
         case = replace(case, stats="window" if len(case.windows) > 3 else case.stats)
     both(case)
 

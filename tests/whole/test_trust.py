@@ -81,7 +81,7 @@ class Own(ps.Policy):
 
 def test_a_state_of_0_1_0_is_read_if_trusted(tmp_path):
     """As release 0.1.0 wrote it: a pickle of the engine's attributes, the statistics and the attributes of the policy."""
-    for policy in (Own(), "elife", "rand"):  # attributes of a user's own, tolls, a generator
+    for policy in (Own(), "elife", "rand"):  # attributes of a user's own, prices of slots, a generator
         held = Held()
         own = plan(15, policy, route="key")
         own.options["objective"] = sum  # a function: the engine is the plain one

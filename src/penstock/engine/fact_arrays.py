@@ -71,7 +71,7 @@ FACT_ARRAYS: dict[str, Any] = {
 HELD = ("strands", "ends")
 """Those that are of tuples, and grow with the memory; the others are of what is known."""
 FACT_RULES = ("related", "relations", "hopping", "most_links", "span", "facts_weigh", "tops", "dynamic", "filters", "n_endings")
-FACT_LINKS = ("ended",)
+FACT_CHAINS = ("ended",)
 FACT_COUNTS = ("settled", "n_filtered", "n_lore")
 BY_FACTS = 3
 """Of `Memory.indexed`: partners are found through relations."""

@@ -1,9 +1,9 @@
 """`elife`: p times the stay that a tuple can expect under the budget. Ours; Das 4.2.2 leaves it as future work.
 
-`life` counts on the whole remaining life, which poor tuples never get. Let a slot have a price, the *toll*: what the tuple at the
+`life` counts on the whole remaining life, which poor tuples never get. Let a slot have a price, the *slot price*: what the tuple at the
 margin earns per tick. A tuple whose p is below it is replaced at once; one above it stays to its end, and of two such tuples the one
-with the larger (p - toll) * remaining is worth more, because the slot of the other earns the toll once it is free. `life` is a toll
-of 0, `prob` one without bound. Derivation, table and what was worse: docs/decisions/0004.
+with the larger (p - slot price) * remaining is worth more, because the slot of the other earns its price once it is free. `life` is a slot price
+of 0, `prob` one without bound. Derivation, table, what was worse: docs/decisions/0004.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.policies.prob import fixed_price
 
 
 @dataclass
-class Toll:
+class SlotPrice:
     """The price of a slot in one pool: a running mean of p at the margin, and what of it is in use."""
 
     mean: float = 0.0
@@ -38,7 +38,7 @@ class Toll:
 
 
 class Elife(Policy):
-    """Score: max(0, p - toll) * remaining life, tie-break p.
+    """Score: max(0, p - slot price) * remaining life, tie-break p.
 
     >>> from penstock import generate, simulate
     >>> trace = generate(2000, keys=50, skew=1.0, seed=1)
@@ -52,7 +52,7 @@ class Elife(Policy):
     paper = "ours, after Das 4.2.2"
 
     def __init__(self) -> None:
-        self.tolls: dict[int, Toll] = {}
+        self.slot_prices: dict[int, SlotPrice] = {}
 
     def check(self, problem: Problem) -> None:
         """A life must end."""
@@ -61,13 +61,13 @@ class Elife(Policy):
             raise PenstockError("policy 'elife' needs one clock for a pool, and a window of rows_per_key has one for each key; use 'life'")
 
     def score(self, view: View) -> Floats:
-        """What a tuple earns beyond the toll in the rest of its life."""
+        """What a tuple earns beyond the price of a slot in the rest of its life."""
         pools = view.problem.budget.pool[view.stream]
-        toll = np.array([self._in_use(view, which) for which in range(view.problem.budget.caps.shape[1])])[pools]
-        return np.maximum(0.0, view.p - toll) * view.remaining
+        slot_price = np.array([self._in_use(view, which) for which in range(view.problem.budget.caps.shape[1])])[pools]
+        return np.maximum(0.0, view.p - slot_price) * view.remaining
 
     def ties(self, view: View) -> tuple[Floats, ...]:
-        """Below the toll, as `prob`."""
+        """Below the price of a slot, as `prob`."""
         return (view.p,)
 
     def observe(self, view: View, stay: Ints) -> None:
@@ -76,35 +76,35 @@ class Elife(Policy):
             mine = stay[view.problem.budget.pool[view.stream[stay]] == which]
             if not len(mine):
                 continue
-            toll, clock, window = self._pool(view, int(which))
+            slot_price, clock, window = self._pool(view, int(which))
             price = float(view.p[mine[0]]) / view.unit(view.now)
-            if toll.first is None:
-                toll.first, toll.mean = clock, price
+            if slot_price.first is None:
+                slot_price.first, slot_price.mean = clock, price
             else:
-                passed = clock - toll.last
-                toll.mean += (price - toll.mean) * passed / (window / MEMORY + passed)
-            toll.last = clock
+                passed = clock - slot_price.last
+                slot_price.mean += (price - slot_price.mean) * passed / (window / MEMORY + passed)
+            slot_price.last = clock
 
     def ranking(self, problem: Problem) -> Ranking:
-        """The kinetic tournament of `life`, with the toll taken off every slope."""
+        """The kinetic tournament of `life`, with the price of a slot taken off every slope."""
         return Ranking(Kind.STAY, Prices.MATCHES if problem.stats == "window" else Prices.RATES, column=fixed_price(problem))
 
     def snapshot(self) -> dict[str, Any]:
-        """The tolls, by pool."""
-        return {"tolls": {which: vars(toll).copy() for which, toll in self.tolls.items()}}
+        """The prices of slots, by pool."""
+        return {"tolls": {which: vars(slot_price).copy() for which, slot_price in self.slot_prices.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The tolls, by pool."""
-        self.tolls = {which: Toll(**toll) for which, toll in state["tolls"].items()}
+        """The prices of slots, by pool, under the name that they have in older states, too."""
+        self.slot_prices = {which: SlotPrice(**slot_price) for which, slot_price in state["tolls"].items()}
 
-    def _pool(self, view: View, which: int) -> tuple[Toll, int, float]:
+    def _pool(self, view: View, which: int) -> tuple[SlotPrice, int, float]:
         stream = view.problem.leader(which)
-        return self.tolls.setdefault(which, Toll()), int(view.clock[stream]), float(view.problem.windows[stream].length)
+        return self.slot_prices.setdefault(which, SlotPrice()), int(view.clock[stream]), float(view.problem.windows[stream].length)
 
     def _in_use(self, view: View, which: int) -> float:
-        """The toll of a pool, renewed if the pool sheds and it is time."""
-        toll, clock, window = self._pool(view, which)
-        settled = toll.first is not None and clock - toll.first >= window
-        if view.over[which] and settled and (toll.changed is None or clock - toll.changed >= window / PERIOD):
-            toll.used, toll.changed, toll.time = toll.mean, clock, view.now
-        return rounded(toll.used * view.unit(toll.time)) if toll.changed is not None else np.inf
+        """The price of a slot in a pool, renewed if the pool sheds and it is time."""
+        slot_price, clock, window = self._pool(view, which)
+        settled = slot_price.first is not None and clock - slot_price.first >= window
+        if view.over[which] and settled and (slot_price.changed is None or clock - slot_price.changed >= window / PERIOD):
+            slot_price.used, slot_price.changed, slot_price.time = slot_price.mean, clock, view.now
+        return rounded(slot_price.used * view.unit(slot_price.time)) if slot_price.changed is not None else np.inf

@@ -1,4 +1,4 @@
-"""Arrivals that joins by links turn away at the door: who leaves, and when, is what the stepwise engine and the oracle say."""
+"""Arrivals that joins by links turn away: who leaves, and when, is what the stepwise engine and the oracle say."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_long_trace(streams, predicate, policy, model):
     assert np.count_nonzero(trace.time[one.sheds] == np.unique(trace.time)[one.shed_at]) > rows // 20
 
 
-def test_who_comes_at_the_same_time_meets_whom_the_door_would_have_turned_away():
+def test_who_comes_at_the_same_time_meets_who_would_have_been_turned_away():
     """Memory is full of what is worth more; the last two match each other alone, and their output is made."""
     values = [(0, 0, 5), (1, 1, 5), (0, 2, 5), (1, 3, 5), (0, 4, 9), (1, 4, 9)]
     rows = [Row(stream, time, value, IMPORTANCES[0]) for stream, time, value in values]

@@ -58,7 +58,7 @@ def allocate(
     indexed = linked is not None or facts is not None
     sizes = {
         "lanes": n,
-        "tolls": problem.budget.caps.shape[1],
+        "slot_prices": problem.budget.caps.shape[1],
         "pools": problem.budget.caps.shape[1],
         "slots": slots,
         "ranks": slots if kind >= Kind.SCORE or not problem.steady else 1,
@@ -124,11 +124,11 @@ def allocate(
     lanes["leads"] = [number not in tree[:stream] for stream, number in enumerate(tree)]
     by = factors(problem) if kind == Kind.GAIN_LOSS else Factors(1.0, np.ones(n), np.ones(n))
     lanes["gain"], lanes["loss"] = by.gain, by.loss
-    tolls = arrays["tolls"]
-    tolls["used"] = np.inf
-    tolls["first"] = tolls["last"] = tolls["changed"] = -NEVER
-    for which in range(len(tolls)):
-        tolls["leader"][which] = problem.leader(which)
+    slot_prices = arrays["slot_prices"]
+    slot_prices["used"] = np.inf
+    slot_prices["first"] = slot_prices["last"] = slot_prices["changed"] = -NEVER
+    for which in range(len(slot_prices)):
+        slot_prices["leader"][which] = problem.leader(which)
     if bands is not None:
         arrays["bands"]["price"], arrays["bands"]["stream"] = bands.price, bands.stream
         arrays["bands"]["head"] = arrays["bands"]["tail"] = -1

@@ -474,14 +474,14 @@ class CompiledEngine:
             return columns, len(batch)
         steps = self.statistics.age(batch, begin)
         if steps:
-            groups, tolls = self.arrays["groups"], self.arrays["tolls"]
+            groups, slot_prices = self.arrays["groups"], self.arrays["slot_prices"]
             if self.memory.indexed:
                 self._weigh_again()
             elif self.ranking.prices == Prices.TOTALS:
                 groups["price"] = self.statistics.totals(groups["key"])
             else:
                 groups["price"] = self.statistics.reprice(groups["key"], groups["stream"])
-            tolls["used"] = aged(tolls["used"], steps * (self.problem.n_streams - 1))
+            slot_prices["used"] = aged(slot_prices["used"], steps * (self.problem.n_streams - 1))
             rebuild(self.memory)
         if self.ranking.prices == Prices.CHANCES:
             batch = replace(batch, key=columns.key)  # rows that are in no window are of no key
@@ -532,7 +532,7 @@ class CompiledEngine:
         steps = self.statistics.age(rows, 0)
         if steps:
             fade(self.memory, self.arrays, self.facts, steps)
-            self.arrays["tolls"]["used"] = aged(self.arrays["tolls"]["used"], steps * (self.problem.n_streams - 1))
+            self.arrays["slot_prices"]["used"] = aged(self.arrays["slot_prices"]["used"], steps * (self.problem.n_streams - 1))
             self._count_again()
         rates, span = self.statistics.rates(rows, 0)
         columns.rates[kept[:span]] = rates

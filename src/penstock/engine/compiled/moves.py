@@ -129,7 +129,7 @@ def leave(memory: Memory, slot: int) -> None:
     group = slots(memory)[slot].group
     pools(memory)[lanes(memory)[stream].pool] -= weights(memory)[slot] if memory.weighted else 1
     competes = group_of(memory, slot)
-    changed = first(memory, 0, competes) == slot if memory.judged and PRICE <= kind < SCORE else False
+    changed = first(memory, 0, competes) == slot if memory.tournaments_held and PRICE <= kind < SCORE else False
     level = 0
     if kind == DRAW:
         base = stream * memory.slots_size
@@ -179,7 +179,7 @@ def fetch_next(memory: Memory) -> None:
     for stream in range(memory.streams):
         slot = int(lanes(memory)[stream].oldest)
         if memory.kind != ARRIVAL:
-            if not memory.judged or not memory.ranked or not lanes(memory)[stream].leads:
+            if not memory.tournaments_held or not memory.ranked or not lanes(memory)[stream].leads:
                 continue
             group = lowest(memory, 0, lanes(memory)[stream].pool)
             slot = first(memory, 0, group) if group >= 0 else -1

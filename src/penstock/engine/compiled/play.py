@@ -55,7 +55,7 @@ from penstock.engine.compiled.order.ranking import (
 from penstock.engine.compiled.order.tournament import PATIENCE, admit_waiting, hold, keep_time, promote
 from penstock.engine.compiled.parting import part_with_done
 from penstock.engine.compiled.pushed_out import push_out
-from penstock.engine.compiled.slot_price import observe, use_toll
+from penstock.engine.compiled.slot_price import observe, renew_slot_price
 from penstock.engine.compiled.state import (
     Memory,
     fresh,
@@ -97,20 +97,20 @@ def play(
             if not _has_room(memory, logs, end - position):
                 break
             _expire(memory, budget_times, budget_caps, batch, position, end, logs)
-        prompt = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
-        prompt = prompt and not memory.limited  # who parts may make room for anybody
-        door = prompt and end - position <= PATIENCE and (memory.indexed != 0 or keys_differ(batch.key, position, end))
+        ranked_at_once = memory.prices == RATES or (memory.prices == CHANCES and memory.kind == PRICE and memory.streams == 2)
+        ranked_at_once = ranked_at_once and not memory.limited  # who parts may make room for anybody
+        may_turn_away = ranked_at_once and end - position <= PATIENCE and (memory.indexed != 0 or keys_differ(batch.key, position, end))
         if not paused or not inplace:
             if memory.indexed:
-                full = join_by_links(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
+                full = join_by_links(memory, budget_caps[memory.budget_step], batch, position, end, may_turn_away, logs, scratch)
             else:
-                full = join_by_keys(memory, budget_caps[memory.budget_step], batch, position, end, door, logs, scratch)
+                full = join_by_keys(memory, budget_caps[memory.budget_step], batch, position, end, may_turn_away, logs, scratch)
             if full:
                 return position
             _score(memory, batch, position, end, logs)
             if memory.limited and not inplace:
                 part_with_done(memory, logs)
-            _shed(memory, budget_caps, batch, position, end, door, logs)
+            _shed(memory, budget_caps, batch, position, end, may_turn_away, logs)
         if inplace:
             if memory.indexed:
                 full = join_inplace_by_links(memory, batch, position, end, logs, scratch)
@@ -175,8 +175,8 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
     if memory.kind == STAY:
         for which in range(budget_caps.shape[1]):
             if will_shed(memory, batch, begin, end, which, budget_caps[step, which]):
-                use_toll(memory, which)
-    if memory.judged and is_kinetic(memory):
+                renew_slot_price(memory, which)
+    if memory.tournaments_held and is_kinetic(memory):
         for tree in range(memory.trees):
             refresh(memory, tree)
     if memory.mn_of_memory == 1:
@@ -258,14 +258,14 @@ def _score(memory: Memory, batch: BatchColumns, begin: int, end: int, logs: Logs
 
 
 @kernel
-def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs) -> None:
+def _shed(memory: Memory, budget_caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs) -> None:
     """Step 4: let the lowest go, arrivals that were turned away among them, until each pool is within its budget."""
     sheds, lengths, base_row, step = logs.sheds, logs.lengths, memory.next_row, memory.budget_step
     for which in range(budget_caps.shape[1]):
         before = memory.n_shed
         sparing = memory.newcomer_safe == 1
         memory.spared = memory.first_row if sparing else NEVER
-        at = next_turned_away(memory, which, batch, begin, end) if door else -1
+        at = next_turned_away(memory, which, batch, begin, end) if may_turn_away else -1
         while at >= 0 or pools(memory)[which] > budget_caps[step, which]:
             slot = victim(memory, which) if pools(memory)[which] > budget_caps[step, which] else -1
             if slot < 0 and at < 0:
@@ -350,7 +350,7 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
         weigh_streams(memory)
     for which in range(len(caps)):
         if memory.kind == STAY and pools(memory)[which] > caps[which]:
-            use_toll(memory, which)
+            renew_slot_price(memory, which)
     if is_kinetic(memory):
         for tree in range(memory.trees):
             refresh(memory, tree)

@@ -31,6 +31,8 @@ _BAND = ("price", "made", "seen")
 _WAIT = ("event", "step")
 _LANE = ("seen", "arrivals", "clock", "ceiling", "drawable")
 _MASS = ("mass", "factor")
+_BY_POOL = {"pools": "pools", "tolls": "slot_prices"}
+"""In snapshots, which keep the names that they began with, and in memory."""
 
 
 def slots_in_order(memory: Memory, arrays: dict[str, Any]) -> Ints:
@@ -73,7 +75,8 @@ def as_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
         state |= {"gone.key": gone["key"].copy(), "gone.price": gone["price"].copy()}
     state |= {f"lane.{name}": arrays["lanes"][name].copy() for name in (*_LANE, *(_MASS if memory.massed else ()))}
     state |= {f"count.{name}": np.array(memory[name]) for name in COUNTS + SUMS}
-    return state | {name: arrays[name].copy() for name in ("pools", "tolls")} | {"straggling": np.array(memory.straggling)}
+    state |= {name: arrays[own].copy() for name, own in _BY_POOL.items()}
+    return state | {"straggling": np.array(memory.straggling)}
 
 
 def from_columns(
@@ -126,8 +129,8 @@ def from_columns(
     if "clue" in state:
         _let_wait(memory, arrays, arrays["slots"]["group"][where], state)
     if len(state["pools"]) == len(arrays["pools"]):
-        for name in ("pools", "tolls"):
-            arrays[name][:] = state[name]
+        for name, own in _BY_POOL.items():
+            arrays[own][:] = state[name]
     else:  # the budget has been divided anew
         weight = state["weights"] if memory.weighted else np.ones(len(where), dtype=np.int64)
         np.add.at(arrays["pools"], problem.budget.pool[state["stream"]], weight)

@@ -1,7 +1,7 @@
 """elife: the price of a slot, observed at the margin (docs/decisions/0004).
 
 After each shedding, the tuple that would leave next shows what the last slot of its pool is worth per tick. A running mean of that is the
-*toll*; it is put into use now and then, so that scores do not change in between.
+*slot price*; it is put into use now and then, so that scores do not change in between.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from penstock.core.window import NEVER
 from penstock.engine.compiled.moves import victim
 from penstock.engine.compiled.order.ranking import full_price_of, group_of
 from penstock.engine.compiled.order.tournament import rebuild
-from penstock.engine.compiled.state import Memory, lanes, tolls
+from penstock.engine.compiled.state import Memory, lanes, slot_prices
 
 MEMORY, PERIOD = 2, 32
-"""The mean remembers half a window; the toll changes every 32nd of a window."""
+"""The mean remembers half a window; the slot price changes every 32nd of a window."""
 
 
 @kernel
@@ -27,17 +27,17 @@ def unit(memory: Memory) -> float:
 
 
 @kernel
-def use_toll(memory: Memory, which: int) -> None:
+def renew_slot_price(memory: Memory, which: int) -> None:
     """Before scoring in an instant that will shed from a pool: put the mean into use, if it is time. The first window only observes."""
-    toll = tolls(memory)[which]
-    clock = lanes(memory)[toll.leader].clock
-    window = lanes(memory)[toll.leader].length
-    if toll.first == -NEVER or clock - toll.first < window:
+    slot_price = slot_prices(memory)[which]
+    clock = lanes(memory)[slot_price.leader].clock
+    window = lanes(memory)[slot_price.leader].length
+    if slot_price.first == -NEVER or clock - slot_price.first < window:
         return
-    if toll.changed != -NEVER and clock - toll.changed < window / PERIOD:
+    if slot_price.changed != -NEVER and clock - slot_price.changed < window / PERIOD:
         return
-    toll.used = rounded(toll.margin * unit(memory))
-    toll.changed = clock
+    slot_price.used = rounded(slot_price.margin * unit(memory))
+    slot_price.changed = clock
     rebuild(memory)
 
 
@@ -48,12 +48,12 @@ def observe(memory: Memory, which: int) -> None:
     if slot < 0:
         return
     price = full_price_of(memory, group_of(memory, slot)) / unit(memory)
-    toll = tolls(memory)[which]
-    clock = lanes(memory)[toll.leader].clock
-    if toll.first == -NEVER:
-        toll.first = clock
-        toll.margin = price
+    slot_price = slot_prices(memory)[which]
+    clock = lanes(memory)[slot_price.leader].clock
+    if slot_price.first == -NEVER:
+        slot_price.first = clock
+        slot_price.margin = price
     else:
-        passed = clock - toll.last
-        toll.margin += (price - toll.margin) * passed / (lanes(memory)[toll.leader].length / MEMORY + passed)
-    toll.last = clock
+        passed = clock - slot_price.last
+        slot_price.margin += (price - slot_price.margin) * passed / (lanes(memory)[slot_price.leader].length / MEMORY + passed)
+    slot_price.last = clock

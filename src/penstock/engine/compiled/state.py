@@ -18,7 +18,7 @@ from numba.core import config as untyped_config
 from numba.extending import intrinsic
 from numba.np import arrayobj as untyped_arrayobj
 
-from penstock.engine.fact_arrays import FACT_ARRAYS, FACT_COUNTS, FACT_LINKS, FACT_RULES
+from penstock.engine.fact_arrays import FACT_ARRAYS, FACT_CHAINS, FACT_COUNTS, FACT_RULES
 
 cgutils: Any = untyped_cgutils
 ir: Any = untyped_ir
@@ -125,7 +125,7 @@ STEP = np.dtype(  # of a tuple in the chain of its band
     ],
     align=True,
 )
-TOLL = np.dtype(  # elife: the price of a slot in a pool
+SLOT_PRICE = np.dtype(  # elife: the price of a slot in a pool
     [
         ("used", "f8"),  # what scores subtract, in the prices' own units
         ("margin", "f8"),  # running mean of p at the margin
@@ -189,7 +189,7 @@ TALLY = np.dtype(  # of a class whose window holds the last rows of each key
 )
 ARRAYS: dict[str, Any] = {
     "lanes": LANE,  # by stream
-    "tolls": TOLL,  # by pool
+    "slot_prices": SLOT_PRICE,  # by pool
     "pools": np.int64,  # rows or bytes in use, by pool
     "slots": SLOT,
     "ranks": RANK,  # by slot
@@ -243,21 +243,21 @@ RULES = (  # what a run is configured with; the codes are those of ranking.py an
     "room", "staged", "massed", "bounding", *FACT_RULES,
 )  # fmt: skip
 WEIGHTS = ("unit_score", "beta", "match_weight", "value_of_one", "start", "reach", "pace")
-LINKS = (
+CHAINS = (
     "free",
     "live",
     "free_group",
     "live_groups",
     "n_stragglers",
     "n_stale",
-    "judged",  # tournaments are held
+    "tournaments_held",
     "patient",
     "n_waiting",
     "first_row",  # of this instant
     "spared",  # rows from here on do not compete yet
     "n_parting",
     "n_raised",
-    *FACT_LINKS,
+    *FACT_CHAINS,
 )  # how tuples are linked
 COUNTS = (
     "now", "instant", "next_row", "budget_step", "n_input", "n_output", "n_shed", "n_expired", "n_late", "peak", "steps", "gains",
@@ -265,10 +265,10 @@ COUNTS = (
     "whole", "examined", *FACT_COUNTS,
 )  # fmt: skip
 SUMS = ("value", "importance_seen", "importance_rest", "half_life")
-RECORD = (*RULES, *LINKS, *COUNTS, *WEIGHTS, *SUMS)
+RECORD = (*RULES, *CHAINS, *COUNTS, *WEIGHTS, *SUMS)
 """The numbers of a HANDLE, without the addresses."""
 HANDLE = np.dtype(
-    [(name, "i8") for name in RULES + LINKS + COUNTS]
+    [(name, "i8") for name in RULES + CHAINS + COUNTS]
     + [(name, "f8") for name in WEIGHTS + SUMS]
     + [(f"{name}_{part}", "i8") for name in ARRAYS for part in ("at", "size")],
     align=True,
@@ -344,9 +344,9 @@ def _viewer(name: str, dtype: Any) -> Any:
 
 
 (
-    lanes, tolls, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table, stale_queue,
-    holders, keys, worths, moments, leasts, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans, paths,
-    met, parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
+    lanes, slot_prices, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table,
+    stale_queue, holders, keys, worths, moments, leasts, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues, chances, spans,
+    paths, met, parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies,
     cells, named, listed, fact_cells, fact_weights, endings, ties, tied, hops, lores, lore, strands, ends,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""At the door: arrivals that rank below all of their pool are turned away before they are stored, and shed in their turn.
+"""Arrivals that rank below all of their pool: they are turned away before they are stored, and shed in their turn.
 
 An arrival does when the pool is full and its price is below the lowest there. Prices in memory can only rise before the shedding, so it
 stays below. It must not be missed by the other arrivals of its instant, so nobody is turned away where two of these match.
@@ -38,11 +38,11 @@ def hold_where_needed(memory: Memory, batch: BatchColumns, begin: int, end: int,
     if not memory.ranked:
         return
     ample = memory.kind != GAIN_LOSS
-    if memory.judged:
+    if memory.tournaments_held:
         for which in range(caps.shape[1]):
             ample &= 2 * pools(memory)[which] < caps[step, which]
-        memory.judged = not ample
-    if not memory.judged:
+        memory.tournaments_held = not ample
+    if not memory.tournaments_held:
         for which in range(caps.shape[1]):
             ample &= not will_shed(memory, batch, begin, end, which, caps[step, which])
         if not ample:

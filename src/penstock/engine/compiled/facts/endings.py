@@ -32,7 +32,7 @@ def end_facts(memory: Memory) -> None:
             else:
                 _take_back(memory, at, link)
     if memory.growing and begin < end:
-        count_matches(memory)  # arrivals are compared with these prices at the door
+        count_matches(memory)  # whether arrivals are turned away is decided by these prices
 
 
 @kernel

@@ -41,7 +41,7 @@ from penstock.engine.compiled.turned_away import is_turned_away
 
 
 @kernel
-def join_by_keys(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
+def join_by_keys(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
     keep_outputs = outputs.shape[1] > 0
@@ -67,7 +67,7 @@ def join_by_keys(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, en
                     return True
             if memory.prices == PATTERNS:
                 note_arrival(memory, at - begin, stream, bits)
-            if door and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
+            if may_turn_away and (not in_rows or (by_key and batch.expiry[at] != DEAD)):
                 if memory.banded or in_ring(memory, ring, stream) < 0:
                     away = is_turned_away(memory, batch, begin, at, caps)
         if joins:

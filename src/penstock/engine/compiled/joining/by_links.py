@@ -36,13 +36,13 @@ SCRATCH = MEMBERS + 1
 
 
 @kernel
-def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, door: bool, logs: Logs, scratch: Ints) -> bool:
+def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     pause = logs.pause
     time, horizon = batch.time[begin], horizon_of(memory)
     if pause[ARRIVAL_AT] < 0:
         _come(memory, batch, begin, end)
-    door = door and (end - begin == 1 or _are_strangers(memory, batch, begin, end))
+    may_turn_away = may_turn_away and (end - begin == 1 or _are_strangers(memory, batch, begin, end))
     for at in range(max(begin, pause[ARRIVAL_AT]), end):
         if is_filtered(memory, batch, at):
             fresh(memory)[at - begin] = -2
@@ -57,7 +57,7 @@ def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, e
             own = memory.made - made
         if not lanes(memory)[stream].in_rows and batch.expiry[at] <= horizon:
             memory.n_late += 1
-        away = door and not lanes(memory)[stream].in_rows and is_turned_away(memory, batch, begin, at, caps)
+        away = may_turn_away and not lanes(memory)[stream].in_rows and is_turned_away(memory, batch, begin, at, caps)
         if memory.paired and batch.key[at] >= 0 and away:
             _meet(memory, batch, begin, at, -1, scratch)
         if away:

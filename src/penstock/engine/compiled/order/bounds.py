@@ -1,8 +1,8 @@
 """The lowest of a stream whose prices all change at once: searched by bounds, since no order among its tuples stays.
 
 Where streams match freely, the price of a tuple is its own times a factor that all of its stream have, and each instant changes the factor.
-The order of products is not touched by that; that of sums (`additive`) and of what exceeds a toll (`elife`) is. So an entry of such a
-tournament has no winner, but the least of each part of a rank among the tuples below it:
+The order of products is not touched by that; that of sums (`additive`) and of what exceeds the price of a slot (`elife`) is. So an entry
+of such a tournament has no winner, but the least of each part of a rank among the tuples below it:
 
     nodes     the least of what is below      price   expiry (elife) or fixed score (additive)   time
     leaves    a tuple                         price   expiry            fixed score              time
@@ -18,7 +18,7 @@ import numpy as np
 from penstock.core.compiled import inlined, kernel
 from penstock.core.window import NEVER
 from penstock.engine.compiled.key_clocks import leaves_at
-from penstock.engine.compiled.order.ranking import STAY, ahead, first, life_left, toll_of
+from penstock.engine.compiled.order.ranking import STAY, ahead, first, life_left, slot_price_of
 from penstock.engine.compiled.order.sort_key import LAST
 from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at
 from penstock.engine.compiled.state import Memory, groups, holders, keys, lanes, leasts, moments, ranks, slots, stack, worths
@@ -101,7 +101,7 @@ def _score_at(memory: Memory, stream: int, at: int) -> float:
     """A score that is not above that of any tuple below an entry, made by the same steps."""
     price = _price_at(memory, stream, at)
     if memory.kind == STAY:
-        return float(life_left(memory, stream, moments(memory)[at]) * max(0.0, price - toll_of(memory, stream)))
+        return float(life_left(memory, stream, moments(memory)[at]) * max(0.0, price - slot_price_of(memory, stream)))
     return float(leasts(memory)[at] + memory.match_weight * price)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from penstock.core.compiled import inlined, kernel
 from penstock.engine.compiled.key_clocks import leaves_at
-from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slots, sums, tolls
+from penstock.engine.compiled.state import Memory, bands, floors, groups, ladder, lanes, marks, ranks, slot_prices, slots, sums
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 from penstock.engine.units import Whole, below, take
 
@@ -80,9 +80,9 @@ def compare_products(a: int, x: float, b: int, y: float) -> int:
 
 
 @inlined
-def toll_of(memory: Memory, stream: int) -> float:
+def slot_price_of(memory: Memory, stream: int) -> float:
     """elife: the price of a slot in the pool of a stream."""
-    return float(tolls(memory)[lanes(memory)[stream].pool].used)
+    return float(slot_prices(memory)[lanes(memory)[stream].pool].used)
 
 
 @inlined
@@ -91,8 +91,8 @@ def compare_worth(memory: Memory, stream: int, p: float, life: int, q: float, ot
     if memory.kind == LIFE:
         return compare_products(life, p, other_life, q)
     if memory.kind == STAY:
-        toll = toll_of(memory, stream)
-        sign = compare_products(life, max(0.0, p - toll), other_life, max(0.0, q - toll))
+        slot_price = slot_price_of(memory, stream)
+        sign = compare_products(life, max(0.0, p - slot_price), other_life, max(0.0, q - slot_price))
         if sign != 0:
             return sign
     if p < q:

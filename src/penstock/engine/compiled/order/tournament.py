@@ -29,7 +29,7 @@ from penstock.engine.compiled.order.ranking import (
     is_kinetic,
     price_of,
     stream_of,
-    toll_of,
+    slot_price_of,
 )
 from penstock.engine.compiled.order.sort_key import LAST, LOW, TIE, key_of
 from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at
@@ -73,7 +73,7 @@ def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: b
         keys(memory)[leaf] = key_of(memory, level, group) if there else LAST
     elif there:
         price = price_of(memory, group)
-        worths(memory)[leaf] = max(0.0, price - toll_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
+        worths(memory)[leaf] = max(0.0, price - slot_price_of(memory, stream_of(memory, group))) if memory.kind == STAY else price
         moments(memory)[leaf] = leaves_at(memory, first(memory, 0, group))
     else:
         vacate(memory, leaf)
@@ -82,7 +82,7 @@ def _seat(memory: Memory, level: int, tree: int, group: int, leaf: int, there: b
 @inlined
 def promote(memory: Memory, level: int, group: int) -> None:
     """Bring the tournament, where one is held, up to date after the first tuple or the price of a class has changed."""
-    if memory.judged:
+    if memory.tournaments_held:
         _promote(memory, level, group)
 
 
@@ -230,15 +230,15 @@ def _is_below(memory: Memory, band: int, other: int) -> bool:
 @kernel
 def hold(memory: Memory) -> None:
     """Hold tournaments from now on, where there are any."""
-    if memory.ranked and not memory.judged:
-        memory.judged = 1
+    if memory.ranked and not memory.tournaments_held:
+        memory.tournaments_held = 1
         rebuild(memory)
 
 
 @kernel
 def rebuild(memory: Memory) -> None:
     """Set up every tournament that is held from scratch, after every price has changed."""
-    if not memory.judged:
+    if not memory.tournaments_held:
         return
     if is_kinetic(memory) or memory.bounding:
         for leaf in range(memory.trees * memory.leaves):  # a class may have been one of another tournament when these were last held
@@ -258,14 +258,14 @@ def rebuild(memory: Memory) -> None:
 @inlined
 def reseat(memory: Memory, level: int, group: int) -> None:
     """Take note that the price of a class, which is in a tournament, has changed, without a decision yet."""
-    if memory.judged:
+    if memory.tournaments_held:
         keys(memory)[level * memory.leaves + group] = key_of(memory, level, group)
 
 
 @kernel
 def crown_all(memory: Memory) -> None:
     """Decide again in every tournament that is held, from the leaves to the roots."""
-    if not memory.judged:
+    if not memory.tournaments_held:
         return
     for level in range(memory.levels):
         for tree in range(memory.trees):
