@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from nouns import STREAMS, refused, trace
-from penstock.core.budget import OVERHEAD, Pools
+from penstock.core.budget import TUPLE_OVERHEAD, Pools
 
 
 def test_budgets_in_rows():
@@ -57,9 +57,9 @@ def test_a_tuple_weighs_its_size_and_an_overhead(stepwise):
     # Sizes 10, 20, 30, 40: the first three fit exactly, the fourth drives out the first two.
     sized = trace(key=[1, 2, 3, 4], time=[0, 1, 2, 3], size=[10, 20, 30, 40])
     options = {"window": 9, "policy": "fifo", "keep": ps.Keep(sheds=True), "stepwise": stepwise}
-    run = ps.simulate(sized, memory=f"{60 + 3 * OVERHEAD} B", **options)
-    assert (run.sheds.tolist(), run.peak_memory) == ([0, 1], 60 + 3 * OVERHEAD)
-    assert ps.simulate(sized, memory=f"{100 + 4 * OVERHEAD} B", **options).n_shed == 0
+    run = ps.simulate(sized, memory=f"{60 + 3 * TUPLE_OVERHEAD} B", **options)
+    assert (run.sheds.tolist(), run.peak_memory) == ([0, 1], 60 + 3 * TUPLE_OVERHEAD)
+    assert ps.simulate(sized, memory=f"{100 + 4 * TUPLE_OVERHEAD} B", **options).n_shed == 0
     assert ps.simulate(sized, memory="1 B", **options).n_shed == 4
 
 

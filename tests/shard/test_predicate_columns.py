@@ -25,7 +25,7 @@ from penstock.shard.predicate_columns import compared_columns
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import whole
+from penstock.shard.state.state_rows import whole
 from strategies import examples
 
 

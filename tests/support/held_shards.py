@@ -13,7 +13,7 @@ from penstock.core.clock_limit import Limit, counts_by_cell
 from penstock.shard.cells import UNKNOWN
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState
+from penstock.shard.state.state_rows import ShardState
 from penstock.shard.waiting_rows import Told
 
 Row = tuple[int, str]

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from penstock.shard.state_rows import FORMAT
+from penstock.shard.state.state_settings import FORMAT
 from places import DATA
 from sparks import in_batches, joined, new_session, ran, rows
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import optima
 import oracle
 import penstock as ps
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.problem import Problem
 from penstock.optimum.certificate import verify
 from penstock.optimum.replay import replay
@@ -67,7 +67,7 @@ def problem_of(case: Case, **more: Any) -> Problem:
 
 
 def brute(case: Case, goal: str = "max") -> float:
-    rows = [replace(row, size=row.size + OVERHEAD) for row in case.rows] if case.in_bytes else case.rows
+    rows = [replace(row, size=row.size + TUPLE_OVERHEAD) for row in case.rows] if case.in_bytes else case.rows
     names = ("windows", "memory", "allocation", "objective", "model", "predicate", "start", "switches")
     same = {name: getattr(case, name) for name in names}
     return optima.best(rows, len(case.windows), weighted=case.in_bytes, goal=goal, **same)
@@ -100,7 +100,7 @@ def check_replay(case: Case, found: ps.Optimum) -> None:
 
 
 def check_budget(case: Case, log: list[tuple[int, Any]]) -> None:
-    sizes = [row.size + OVERHEAD if case.in_bytes else 1 for row in case.rows]
+    sizes = [row.size + TUPLE_OVERHEAD if case.in_bytes else 1 for row in case.rows]
     for time, rows in log:
         for streams, budget in oracle.pools(case.memory, case.allocation, len(case.windows), time):
             assert sum(sizes[row] for row in rows if case.rows[row].stream in streams) <= budget

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState
+from penstock.shard.state.state_rows import ShardState
 
 MEMORY, BATCH = 100_000, 200_000
 

@@ -26,7 +26,7 @@ import oracle
 import penstock as ps
 from oracle import Row
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.problem import Problem
 from penstock.engine.contract import Engine
 from penstock.engine.opening import compiled_form, open_engine
@@ -152,7 +152,7 @@ class Case:
             "alpha", "beta", "half_life", "given", "weights", "switches", "batches",
             "matches",
         )  # fmt: skip
-        rows = [replace(row, size=row.size + OVERHEAD) for row in self.rows] if self.in_bytes else self.rows
+        rows = [replace(row, size=row.size + TUPLE_OVERHEAD) for row in self.rows] if self.in_bytes else self.rows
         options = {name: getattr(self, name) for name in same}
         lateness = list(self.lateness) or 0
         result = oracle.simulate(rows, len(self.windows), lateness=lateness, weighted=self.in_bytes, **options)

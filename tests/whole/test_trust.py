@@ -23,9 +23,9 @@ from held_shards import Held, a_batch, plan
 from penstock.core import compiled
 from penstock.core.compiling.owned_folder import own_folder
 from penstock.core.problem import Problem
-from penstock.shard import local_copy as local
+from penstock.shard.state import local_copy as local
 from penstock.shard.shard import Shard
-from penstock.shard.state_rows import unzipped, zipped
+from penstock.shard.state.state_rows import unzipped, zipped
 from plays import each_form
 
 TYPED = pytest.importorskip("pyspark.sql.types")
@@ -109,7 +109,7 @@ def test_a_crafted_state_does_not_run(trap):
         for number in range(4):
             shard, _ = held.play(own, a_batch(random, number * 25, 25), None)
         assert shard.meter.shadow is not None
-        from penstock.shard.state_rows import _chunks
+        from penstock.shard.state.state_rows import _chunks
 
         good = _chunks(shard)[0]
         for cell in cells:

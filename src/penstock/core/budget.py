@@ -16,7 +16,7 @@ from penstock.core.window import by_stream, check_names, whole
 _Steps = int | str | Sequence[tuple[Any, int | str]]
 Memory = _Steps | Mapping[str, _Steps]
 """What a user may give as a memory: rows or a size, constant or from times on, for all streams or for each."""
-OVERHEAD = 64
+TUPLE_OVERHEAD = 64
 """Bytes that a tuple weighs beside its `size` when the budget is in bytes: its time, row, key and links, rounded up."""
 
 Step = tuple[int, tuple[int, bool]]

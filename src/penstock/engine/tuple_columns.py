@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD, Pools
+from penstock.core.budget import TUPLE_OVERHEAD, Pools
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Ints
 from penstock.core.window import DEAD, expiries, followers
@@ -31,7 +31,7 @@ def columns_of(problem: Problem, batch: Batch, arrivals: Ints, next_row: int) ->
         "expiry": expiry,
         "key": np.where((batch.key < 0) | (expiry == DEAD), -1 - row, batch.key),
         "importance": np.ones(size) if batch.importance is None else batch.importance,
-        "weight": batch.size + OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(size, np.int64),
+        "weight": batch.size + TUPLE_OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(size, np.int64),
         "price": np.zeros(size) if batch.price is None else batch.price,
         "values": batch.key[:, None] if batch.values is None else batch.values,
         "rates": np.zeros((size, problem.n_streams)),

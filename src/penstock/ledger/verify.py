@@ -30,7 +30,7 @@ class Good:
 
 
 @dataclass(frozen=True)
-class Report:
+class LedgerReport:
     """What is good and what is wrong in a ledger."""
 
     name: str
@@ -41,7 +41,7 @@ class Report:
     pruned: int = 0  # batches
 
 
-def verify(pages: Pages, checkpoint: Folder | None, state: StateHeads) -> Report:
+def verify(pages: Pages, checkpoint: Folder | None, state: StateHeads) -> LedgerReport:
     """Check a ledger from its last committed batch back to its beginning."""
     wrong: list[str] = []
 
@@ -70,7 +70,7 @@ def verify(pages: Pages, checkpoint: Folder | None, state: StateHeads) -> Report
     counted = {one.attempt for one in known}
     others = [text for text in strangers(pages, [one for one in there if one not in counted]) if text not in missing]
     told = list(dict.fromkeys([*wrong, *behind, *missing, *damaged, *others]))
-    return Report(pages.plan.name, pages.query, _good(known, bad), told, len(old), floor)
+    return LedgerReport(pages.plan.name, pages.query, _good(known, bad), told, len(old), floor)
 
 
 def _newest(there: Sequence[Attempt], newest: int | None) -> list[Attempt]:

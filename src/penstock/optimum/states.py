@@ -24,7 +24,7 @@ from math import comb
 
 import numpy as np
 
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
 from penstock.core.value import USER
@@ -80,7 +80,7 @@ class _Graph:
         self.pool = budget.pool[trace.stream]
         steps = np.maximum(np.searchsorted(budget.times, np.unique(trace.time), side="right") - 1, 0)
         self.caps = budget.caps[steps]
-        self.weight = trace.size + OVERHEAD if budget.in_bytes and trace.size is not None else np.ones(len(trace), np.int64)
+        self.weight = trace.size + TUPLE_OVERHEAD if budget.in_bytes and trace.size is not None else np.ones(len(trace), np.int64)
 
     def _last_uses(self) -> Ints:
         """For each row the last instant at whose end it must be in memory to be of use; -1 for none."""

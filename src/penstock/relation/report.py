@@ -20,7 +20,7 @@ from penstock.relation.relation import Relation
 
 
 @dataclass(frozen=True)
-class Report:
+class RelationReport:
     """What there is in a relation. `null_keys`, `backwards` and `overlapping` are wrong: a join refuses such facts."""
 
     facts: int
@@ -39,7 +39,7 @@ class Report:
         return not (self.null_keys or self.backwards or self.duplicates or self.overlapping)
 
 
-def check(relation: Relation, at: int | None = None) -> Report:
+def check(relation: Relation, at: int | None = None) -> RelationReport:
     """Read a relation and report what is in it. `active` counts at a time: by default now, of whole numbers at the end of time.
 
     >>> from penstock import relation
@@ -50,7 +50,7 @@ def check(relation: Relation, at: int | None = None) -> Report:
     """
     facts = _Facts.of(relation)
     when = at if at is not None else time.time_ns() // 1000 if facts.timestamps else NEVER - 1
-    return Report(
+    return RelationReport(
         facts=len(facts.table),
         keys={name: len(facts.table[name].unique().drop_null()) for name in relation.attributes},
         active=int(((facts.begin <= when) & (when < facts.end)).sum()),

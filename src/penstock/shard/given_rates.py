@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats
 from penstock.shard.keys import KeyBook
-from penstock.statistics.known_beforehand import Known, checked_rate
+from penstock.statistics.known_beforehand import KnownRates, checked_rate
 
 GIVEN = "given"
 """The setting by which a state knows the table that it was made with."""
@@ -58,10 +58,10 @@ def mark_of(table: pa.Table) -> str:
     return f"{table.num_rows} keys, {digest[:8]}"
 
 
-def source_of(table: pa.Table | None, problem: Problem) -> Known:
+def source_of(table: pa.Table | None, problem: Problem) -> KnownRates:
     """The rates by the numbers that keys have in every shard; none where only the state is at hand, as for `penstock reshard`."""
     n = problem.n_streams
     if table is None or not table.num_rows:
-        return Known(np.empty(0, np.int64), np.empty((0, n)))
+        return KnownRates(np.empty(0, np.int64), np.empty((0, n)))
     number = KeyBook(lasting=True).numbers([table[f"key{at}"] for at in range(table.num_columns - n)])
-    return Known(number, np.column_stack([table[f"rate{at}"].to_numpy() for at in range(n)]))
+    return KnownRates(number, np.column_stack([table[f"rate{at}"].to_numpy() for at in range(n)]))

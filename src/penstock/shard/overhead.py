@@ -16,7 +16,7 @@ from penstock.engine.finding import linked_pairs, needs_index
 from penstock.engine.opening import compiled_form
 from penstock.engine.ranking_codes import Kind, Prices
 
-OVERHEAD = "512 MB"
+DEFAULT_OVERHEAD = "512 MB"
 """For all shards together, where memory is in rows."""
 PLACE = 256
 """Bytes that a tuple in memory takes beside its Arrow bytes, where memory is in bytes: its places in the engine and in the shadow."""
@@ -44,7 +44,7 @@ def overhead_of(overhead: Any, budget: Pools, shards: int) -> int:
     """
     least = int(budget.caps.sum(axis=1).min())
     if overhead is None:
-        amount = least // _SHARE if budget.in_bytes else read_size(OVERHEAD, "overhead")
+        amount = least // _SHARE if budget.in_bytes else read_size(DEFAULT_OVERHEAD, "overhead")
     else:
         amount = read_size(overhead, "overhead")
         if not budget.in_bytes and amount < _LEAST * shards:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import MOST, Floats, Ints
@@ -94,14 +94,14 @@ class Shard:
         self.n_null = self.n_filtered = 0  # rows without a time, and those that nothing links, all over
         self.attempts: list[Attempt] = []  # what the ledger has of it last; of all shards, where their number has changed since
         self.aside = Aside(plan)
-        self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (local_copy.py)
+        self.files: dict[tuple[str, int], str] = {}  # of its blocks on this machine (state/local_copy.py)
         self.knows = plan.through is None  # whether its engine has been told the facts that link its tuples
 
     def _open(self, policy: Any, *, stepwise: bool = False) -> Engine:
         room = None if self.plan.overhead is None else for_statistics(self.plan.overhead)
         chosen = open_policy(policy, self.problem, room=room)
         self.chosen = chosen.name
-        self.place = OVERHEAD if room is None else place_of(self.problem, chosen)  # what a tuple weighs beside its Arrow bytes
+        self.place = TUPLE_OVERHEAD if room is None else place_of(self.problem, chosen)  # what a tuple weighs beside its Arrow bytes
         self.policy = list(POLICIES).index(chosen.name) if chosen.name in POLICIES else -1
         keep = Keep(outputs=True, sheds=True, expired=True, done=True)
         given = source_of(self.plan.given, self.problem) if self.problem.stats == "given" else None
@@ -261,7 +261,7 @@ class Shard:
         lifetime = None if lifetime is None else lifetime[order]
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
         size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
-        size = None if size is None else size + (self.place - OVERHEAD)  # the engine adds the rest
+        size = None if size is None else size + (self.place - TUPLE_OVERHEAD)  # the engine adds the rest
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):
@@ -375,7 +375,7 @@ class Shard:
             if gone:  # what it would have made with rows that are yet to come nobody can count, nor bound
                 counts |= {f"{prefix}{name}": value for name, value in _UNKNOWN.items()}
         counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
-        size = self.payload.n_bytes + OVERHEAD * totals.retained + self.aside.n_bytes
+        size = self.payload.n_bytes + TUPLE_OVERHEAD * totals.retained + self.aside.n_bytes
         counts |= {"retained_rows": totals.retained + waiting, "retained_bytes": size}
         statistics, ghosts = self.engine.statistics, self.meter.past.n_bytes + (self.meter.shadow.n_bytes if self.meter.shadow else 0)
         counts |= {"overhead_statistics": statistics.n_bytes, "overhead_sketched": int(statistics.is_sketch)}

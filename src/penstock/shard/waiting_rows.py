@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.budget import OVERHEAD, Pools
+from penstock.core.budget import TUPLE_OVERHEAD, Pools
 from penstock.core.clock_limit import CELL, LATEST, STREAM, Front, Limit
 from penstock.core.trace import Ints
 from penstock.shard.cells import UNKNOWN, from_cell, ticks, to_cells
@@ -124,7 +124,7 @@ class Aside:
     @property
     def n_bytes(self) -> int:
         """The bytes of the rows that wait."""
-        return sum(int(row_bytes(table).sum()) + OVERHEAD * table.num_rows for table in self.tables if table.num_rows)
+        return sum(int(row_bytes(table).sum()) + TUPLE_OVERHEAD * table.num_rows for table in self.tables if table.num_rows)
 
     def under(self, plan: ShardPlan) -> Aside:
         """The same under another limit."""
@@ -205,4 +205,4 @@ def _sorted(table: pa.Table, name: str) -> pa.Table:
 
 
 def _weights(table: pa.Table, budget: Pools) -> Ints:
-    return row_bytes(table) + OVERHEAD if budget.in_bytes else np.ones(table.num_rows, np.int64)
+    return row_bytes(table) + TUPLE_OVERHEAD if budget.in_bytes else np.ones(table.num_rows, np.int64)

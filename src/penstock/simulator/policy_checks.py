@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD, Pools
+from penstock.core.budget import TUPLE_OVERHEAD, Pools
 from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
@@ -108,7 +108,7 @@ def keeps_to_the_budget(trial: Trial) -> str | None:
         now, most = -LATE, 0
         for time, rows in run.memory_log:
             now = max(now, int(time))
-            weights = trace.size[rows] + OVERHEAD if budget.in_bytes and trace.size is not None else np.ones(len(rows), int)
+            weights = trace.size[rows] + TUPLE_OVERHEAD if budget.in_bytes and trace.size is not None else np.ones(len(rows), int)
             used = np.bincount(budget.pool[trace.stream[rows]], weights, len(budget.caps[0]))
             most = max(most, int(used.sum()))
             if (used > budget.at(now)).any():

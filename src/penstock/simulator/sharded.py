@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress
-from penstock.core.budget import OVERHEAD, Memory, Pools
+from penstock.core.budget import TUPLE_OVERHEAD, Memory, Pools
 from penstock.core.errors import PenstockError, choose
 from penstock.core.problem import Problem
 from penstock.core.trace import Ints, Trace
@@ -205,7 +205,7 @@ def _part(whole: Pools, problem: Problem, allocation: str, shards: int, overhead
 def _columns(trace: Trace, problem: Problem, policy: Policy) -> Batch:
     """All rows; where sizes count, as heavy as they are on Spark."""
     columns = Batch.of(trace, problem)
-    return columns if columns.size is None else replace(columns, size=columns.size + (place_of(problem, policy) - OVERHEAD))
+    return columns if columns.size is None else replace(columns, size=columns.size + (place_of(problem, policy) - TUPLE_OVERHEAD))
 
 
 def _batches(trace: Trace, length: int | None, origin: int | None = None) -> Iterator[tuple[int, Ints]]:

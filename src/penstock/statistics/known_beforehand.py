@@ -85,10 +85,10 @@ class Fixed(Table):
         return Bands(number, np.concatenate(prices), np.repeat(np.arange(streams), [len(p) for p in prices]))
 
 
-class Known(Table):
+class KnownRates(Table):
     """A table of rates for the keys of some numbers, in any order; other keys have none.
 
-    >>> table = Known(np.array([7, 5]), np.array([[2.0, 3.0], [4.0, 1.0]]))
+    >>> table = KnownRates(np.array([7, 5]), np.array([[2.0, 3.0], [4.0, 1.0]]))
     >>> key = np.array([5, 6, -1])
     >>> table.rates(Batch(key, key, key), 0)[0].tolist()
     [[4.0, 1.0], [0.0, 0.0], [0.0, 0.0]]

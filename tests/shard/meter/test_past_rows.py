@@ -186,7 +186,7 @@ def test_a_shard_keeps_its_past_over_restarts(tmp_path, condition, nearby):
     for number in range(14):
         tables = late_batch(random, number * 8, 8)
         # Some batches write a snapshot.
-        with patch("penstock.shard.state_rows._LEAST", 1 << 12), patch("penstock.shard.state_rows._PAST", 1):
+        with patch("penstock.shard.state.state_rows._LEAST", 1 << 12), patch("penstock.shard.state.state_rows._PAST", 1):
             shard, result = held.play(plan, tables, tmp_path if nearby and number % 3 else None)
         joined = pa.concat_tables(result.joined)
         made.update(zip(joined["l_v"].to_pylist(), joined["r_v"].to_pylist(), strict=True))

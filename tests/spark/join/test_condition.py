@@ -19,7 +19,7 @@ from penstock.ledger.ledger import Ledger, find
 from penstock.ledger.settled_marks import marks
 from penstock.pipeline.sql_functions import KEYWORDS, PASSING, RANDOM, STEADY
 from penstock.pipeline.sql_words import unsteady
-from penstock.shard.state_rows import check, settings
+from penstock.shard.state.state_settings import check_settings, settings
 from penstock.spark.join.condition import _strange_words, check_harmless
 from penstock.spark.join.condition_settings import ANSI, ZONE
 from sparks import ON_SPARK, SCHEMA, at, bag_of_members, joined
@@ -288,8 +288,8 @@ def test_a_restart_under_another_time_zone_is_refused_with_the_remedy():
         return settings(plan(15, "prob", condition="l_v > 1", facts=terms))
 
     was = made(**{ZONE: "UTC", ANSI: True})
-    check(was, was)
+    check_settings(was, was)
     for now in ({ZONE: "CET", ANSI: True}, {ZONE: "UTC", ANSI: False}):
         with pytest.raises(ps.PenstockError, match=r"spark\.sql\.\S+ was .*, now it is .*\. Set that in the session as it was"):
-            check(was, made(**now))
-    check(made(), was)  # a checkpoint of 0.1.0 does not tell
+            check_settings(was, made(**now))
+    check_settings(made(), was)  # a checkpoint of 0.1.0 does not tell

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
-from penstock.shard.state_rows import ShardState
+from penstock.shard.state.state_rows import ShardState
 from penstock.spark.reshard.state_report import explain_checkpoint
 from places import DATA
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join

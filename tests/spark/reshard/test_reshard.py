@@ -26,7 +26,7 @@ from penstock.shard.shard_plan import ShardPlan
 pytest.importorskip("pyspark")
 from held_shards import told_of
 from penstock.shard.shard_ids import shard_ids
-from penstock.shard.state_rows import whole
+from penstock.shard.state.state_rows import whole
 from penstock.spark.reshard.reshard import divided, opened, reshard
 from policy_kinds import WEIGHED
 from sparks import ON_SPARK, SCHEMA, add_batches, bag, in_batches, joined, ran, rows, spark_join

@@ -18,7 +18,7 @@ from penstock.shard.given_rates import GIVEN, mark_of, read_given
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState, whole
+from penstock.shard.state.state_rows import ShardState, whole
 from penstock.spark.reshard.reshard import divided, opened
 from windows import NEVER, Kind, exact
 

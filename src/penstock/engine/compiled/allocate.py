@@ -10,9 +10,9 @@ from penstock.core.problem import Problem
 from penstock.core.window import NEVER
 from penstock.engine.chance_steps import COUNTS, GAPS, TIMERS, Scale
 from penstock.engine.compiled.chances import PATH
-from penstock.engine.compiled.facts.fact_index import FactIndex
+from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.compiled.key_clocks import PER_KEY
-from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
+from penstock.engine.compiled.linked.links import LinkTables, fill, index_sizes
 from penstock.engine.compiled.order.sort_key import LAST
 from penstock.engine.compiled.order.tournament import PATIENCE
 from penstock.engine.compiled.order.tree import BLOCK, shape
@@ -37,7 +37,7 @@ def allocate(
     fresh: int = 64,
     straggling: bool = False,
     width: int = 1,
-    facts: FactIndex | None = None,
+    facts: CompiledFacts | None = None,
 ) -> tuple[dict[str, Any], Memory]:
     """Empty memory with room for `slots` tuples in `groups` classes; arrays that are not needed have length 1."""
     n, kind = problem.n_streams, ranking.kind
@@ -54,7 +54,7 @@ def allocate(
     ranked = kind > Kind.DRAW and not (ranking.prices == Prices.PATTERNS and n <= FEW_STREAMS)
     learns = ranking.prices == Prices.CHANCES
     entries = planes * leaves + levels * nodes
-    linked = Linked.of(problem, width) if needs_index(problem, ranking) and facts is None else None
+    linked = LinkTables.of(problem, width) if needs_index(problem, ranking) and facts is None else None
     indexed = linked is not None or facts is not None
     sizes = {
         "lanes": n,

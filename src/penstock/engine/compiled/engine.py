@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch, OnProgress, check_order
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.compiled import say_if_cold
 from penstock.core.errors import PenstockError
 from penstock.core.facts import Facts
@@ -26,7 +26,7 @@ from penstock.engine.compiled.batch_columns import BatchColumns, instant_size, p
 from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.class_prices import count_again
 from penstock.engine.compiled.facts.fact_counts import count_all_through
-from penstock.engine.compiled.facts.fact_index import FactIndex
+from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.compiled.facts.known_facts import fade, rate_columns, take_rates
 from penstock.engine.compiled.facts.prefilter import end_of_chunk, instant_through, leaving, prepare, weigh_rows
 from penstock.engine.compiled.joining.by_links import SCRATCH
@@ -72,7 +72,7 @@ class CompiledEngine:
         self.problem, self.ranking, self.statistics, self.keep = problem, ranking, statistics, keep
         self.bands = self._find_bands()
         self.width = 1
-        self.facts = FactIndex.of(problem) if problem.through else None
+        self.facts = CompiledFacts.of(problem) if problem.through else None
         self.arrays, self.memory = allocate(problem, ranking, self.bands, slots=64, groups=64, facts=self.facts)
         self.origin: int | None = None
         self.prepared = 0
@@ -239,7 +239,7 @@ class CompiledEngine:
         if self.facts is None:
             return
         state = as_columns(self.memory, self.arrays) | rate_columns(self.memory, self.arrays)
-        self.facts = FactIndex.of(self.problem, facts)
+        self.facts = CompiledFacts.of(self.problem, facts)
         self._move(state, straggling=True)
         if self.memory.dynamic and self.memory.live:
             place = slots_in_order(self.memory, self.arrays)
@@ -424,7 +424,7 @@ class CompiledEngine:
             expiry=expiry,
             importance=np.ones(len(batch)) if batch.importance is None else batch.importance,
             score=self._first_scores(batch),
-            weight=(batch.size + OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
+            weight=(batch.size + TUPLE_OVERHEAD) if problem.budget.in_bytes and batch.size is not None else np.ones(1, np.int64),
             rates=np.empty((len(batch) if self.memory.growing == GROWS and self.facts is not None else 1, problem.n_streams)),
             band=np.empty(1, np.int64) if self.bands is None or ranking.prices == Prices.PATTERNS else self.bands.of(batch),
             values=self._compared(batch, nobody) if self.memory.indexed else np.empty((1, 1), np.int64),

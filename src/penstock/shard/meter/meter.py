@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.facts import Facts
 from penstock.core.problem import Problem
 from penstock.core.trace import LIMIT, Floats, Ints
@@ -363,7 +363,7 @@ class Meter:
 
 def _may_shed(problem: Problem, engine: Engine, batch: Batch) -> bool:
     """Whether this batch may take a pool over its budget."""
-    new = len(batch) if batch.size is None or not problem.budget.in_bytes else int((batch.size + OVERHEAD).sum())
+    new = len(batch) if batch.size is None or not problem.budget.in_bytes else int((batch.size + TUPLE_OVERHEAD).sum())
     return engine.totals.used + new > int(problem.budget.caps.min())
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.batch import Batch
-from penstock.core.budget import OVERHEAD
+from penstock.core.budget import TUPLE_OVERHEAD
 from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.window import NEVER
@@ -43,7 +43,7 @@ class Load:
         spans = np.array(lengths) + problem.lateness
         now = max(now, self.at)
         self.sums = self.sums * np.exp(-(now - self.at) / spans)
-        weight = batch.size + OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(len(batch))
+        weight = batch.size + TUPLE_OVERHEAD if problem.budget.in_bytes and batch.size is not None else np.ones(len(batch))
         left = np.exp(-np.maximum(0, now - batch.time) / spans[batch.stream])
         self.sums += np.bincount(batch.stream, weight * left, problem.n_streams)
         self.at = now

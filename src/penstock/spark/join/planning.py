@@ -30,7 +30,7 @@ from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import LOST, TIME, VALUE, ShardPlan
 from penstock.shard.shares.joint_budget import Budget
-from penstock.shard.state_rows import JOINS
+from penstock.shard.state.state_settings import JOINS
 from penstock.shard.stream_window import ends_of
 from penstock.spark.join.arguments import (
     check_archive,

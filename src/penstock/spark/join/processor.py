@@ -9,7 +9,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_schema import CELL_KEY, CELL_VALUE, HEAD
+from penstock.shard.state.state_schema import CELL_KEY, CELL_VALUE, HEAD
 
 if TYPE_CHECKING:
     import pandas as pd

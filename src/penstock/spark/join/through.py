@@ -27,7 +27,7 @@ from penstock.relation.history import History
 from penstock.relation.relation import Relation, read_through
 from penstock.shard.facts.known import BEGIN, END, SHOWN, WEIGHT, key
 from penstock.shard.facts.sent import SentFacts
-from penstock.shard.state_rows import RELATION
+from penstock.shard.state.state_settings import RELATION
 from penstock.spark.join.arrow_types import arrow_type
 from penstock.spark.join.join_columns import Comparison
 from penstock.spark.join.stream import Stream, check_columns, unfit

@@ -33,7 +33,8 @@ from penstock.shard.payload import Block, Payload
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState, made_with, plan_of, whole
+from penstock.shard.state.state_rows import ShardState, whole
+from penstock.shard.state.state_settings import made_with, plan_of
 from penstock.shard.waiting_rows import divided as divide_aside
 from penstock.spark.join.stream import comparable
 from penstock.spark.reshard.rewrite import StateRows, rewrite_state

@@ -12,7 +12,8 @@ from penstock.core.errors import PenstockError
 from penstock.ledger.settled_marks import last_commit
 from penstock.policies.table import POLICIES
 from penstock.shard.shard import Shard
-from penstock.shard.state_rows import is_join, made_with
+from penstock.shard.state.state_rows import is_join
+from penstock.shard.state.state_settings import made_with
 from penstock.shard.stream_window import window_text
 from penstock.spark.reshard.reshard import opened
 from penstock.spark.reshard.rewrite import StateRows

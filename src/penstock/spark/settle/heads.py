@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.core.errors import PenstockError
 from penstock.ledger.attempts import StateHeads
 from penstock.ledger.manifest import Attempt
-from penstock.shard.state_rows import is_join
+from penstock.shard.state.state_rows import is_join
 
 
 def state_heads(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str) -> StateHeads:

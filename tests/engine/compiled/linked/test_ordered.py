@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
-from penstock.engine.compiled.linked.links import Linked, fill, index_sizes
+from penstock.engine.compiled.linked.links import LinkTables, fill, index_sizes
 from penstock.engine.compiled.linked.ordered import BLOCK, insert, place_in, remove, room_for, shelf_of, thin
 from penstock.engine.compiled.state import ARRAYS, attach, in_one_block
 from penstock.statistics.matches import DecayedMatches, drawn
@@ -22,7 +22,7 @@ Key = tuple[int, float, int]
 
 def opened(items: int) -> tuple[dict[str, Any], Any]:
     """Two empty indexes with room for so many items."""
-    linked = Linked.of(Problem.of(("R", "S"), window=1, memory=1, predicate="<"))
+    linked = LinkTables.of(Problem.of(("R", "S"), window=1, memory=1, predicate="<"))
     arrays = in_one_block(dict.fromkeys(ARRAYS, 1) | index_sizes(linked, 2, items, 1, counted=False))
     memory = attach(arrays)
     fill(arrays, memory, linked, items)

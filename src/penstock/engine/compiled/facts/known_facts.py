@@ -10,7 +10,7 @@ from penstock.core.compiled import routine
 from penstock.core.rounding import FORGOTTEN, aged
 from penstock.core.trace import Floats, Ints
 from penstock.engine.compiled.facts.chains import enchain
-from penstock.engine.compiled.facts.fact_index import FactIndex
+from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.compiled.facts.lore import remember
 from penstock.engine.compiled.state import Memory, groups, slots
 from penstock.engine.fact_arrays import GROWS
@@ -45,7 +45,7 @@ def rate_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     return {"rate.name": cells["name"][cell], "rate.importance": used["importance"].copy(), "rate.weight": used["weight"].copy()}
 
 
-def take_rates(memory: Memory, arrays: dict[str, Any], index: FactIndex, state: dict[str, Any]) -> None:
+def take_rates(memory: Memory, arrays: dict[str, Any], index: CompiledFacts, state: dict[str, Any]) -> None:
     """Begin with these rates; all values have cells."""
     names = state["rate.name"]
     cell = index.cells_of(names)
@@ -58,7 +58,7 @@ def take_rates(memory: Memory, arrays: dict[str, Any], index: FactIndex, state: 
         arrays["cells"]["rate"][cell] = state["rate.weight"]
 
 
-def fade(memory: Memory, arrays: dict[str, Any], index: FactIndex, steps: int) -> None:
+def fade(memory: Memory, arrays: dict[str, Any], index: CompiledFacts, steps: int) -> None:
     """Rates are so many half-lives older; what has become light is forgotten."""
     arrays["lanes"]["mass"] = aged(arrays["lanes"]["mass"], steps, FORGOTTEN)
     if not memory.worthy:

@@ -35,7 +35,7 @@ _SLACK = 2.0**-50
 _EXACT = 1 << 62  # whole numbers below can be subtracted
 
 
-class Linked(NamedTuple):
+class LinkTables(NamedTuple):
     """The links of a problem, and how each stream looks into each other."""
 
     links: list[tuple[int, int, int, float]]
@@ -44,10 +44,10 @@ class Linked(NamedTuple):
     indexes: int
 
     @classmethod
-    def of(cls, problem: Problem, width: int = 1) -> Linked:
+    def of(cls, problem: Problem, width: int = 1) -> LinkTables:
         """Those of a predicate on so many key columns, or of a join graph.
 
-        >>> found = Linked.of(Problem.of(("R", "S", "T"), window=4, memory=4, predicate="R.a = S.a, S.b < T.b"))
+        >>> found = LinkTables.of(Problem.of(("R", "S", "T"), window=4, memory=4, predicate="R.a = S.a, S.b < T.b"))
         >>> found.width, found.indexes, [access[0] for access in found.accesses]
         (2, 4, [-1, 0, -1, 1, -1, 2, -1, 3, -1])
         """
@@ -87,7 +87,7 @@ def _access(number: int, rows: Sequence[tuple[int, int, int, float]], first: int
     return number, first, last, len(hashes), grid, ranged, column, int(lower)
 
 
-def index_sizes(linked: Linked | None, streams: int, items: int, fresh: int, *, counted: bool) -> dict[str, int]:
+def index_sizes(linked: LinkTables | None, streams: int, items: int, fresh: int, *, counted: bool) -> dict[str, int]:
     """How large the arrays of links, indexes and counts must be."""
     if linked is None:
         return dict.fromkeys(("links", "accesses", "indexes", "shelves", "entries", "values", "found", "counts"), 1)
@@ -104,7 +104,7 @@ def index_sizes(linked: Linked | None, streams: int, items: int, fresh: int, *, 
     }
 
 
-def fill(arrays: dict[str, Any], memory: Memory, linked: Linked, items: int) -> None:
+def fill(arrays: dict[str, Any], memory: Memory, linked: LinkTables, items: int) -> None:
     """Write links and accesses into their arrays, and make the indexes, for so many items, empty."""
     memory.width, memory.room, memory.staged = linked.width, room_for(items), items
     for name, rows in (("links", linked.links), ("accesses", linked.accesses)):

@@ -15,7 +15,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import finish, fold, start
 from penstock.engine.compiled.linked.links import (
-    Linked,
+    LinkTables,
     cell_of,
     collect,
     enlist,
@@ -33,7 +33,7 @@ from penstock.engine.compiled.state import ARRAYS, Memory, accesses, attach, fou
 DONE, NEEDS_ROOM, TOO_MANY = range(3)
 
 
-class Past(NamedTuple):
+class PastArrivals(NamedTuple):
     """Entries by number, as columns, and the sums of what each stream has."""
 
     stream: Ints
@@ -54,21 +54,21 @@ class Rows(NamedTuple):
     weight: Floats
 
 
-def open_past(problem: Problem, width: int, items: int, rows: int) -> tuple[dict[str, Any], Memory, Past]:
+def open_past(problem: Problem, width: int, items: int, rows: int) -> tuple[dict[str, Any], Memory, PastArrivals]:
     """Room for so many entries, and for so many rows of one instant."""
     n = problem.n_streams
-    linked = Linked.of(problem, width)
+    linked = LinkTables.of(problem, width)
     sizes = dict.fromkeys(ARRAYS, 1) | index_sizes(linked, n, items, rows, counted=False)
     arrays = in_one_block(sizes)
     memory = attach(arrays)
     fill(arrays, memory, linked, items)
     memory.streams, memory.indexed = n, 1
     memory.objective = 0 if problem.steady or n > 2 else problem.objective.code
-    return arrays, memory, Past(np.zeros(items, np.int64), np.ones(items), np.zeros(items), np.zeros(n, np.int64), np.zeros(n))
+    return arrays, memory, PastArrivals(np.zeros(items, np.int64), np.ones(items), np.zeros(items), np.zeros(n, np.int64), np.zeros(n))
 
 
 @kernel
-def tally(memory: Memory, past: Past, rows: Rows, rates: Floats, most: int, at: Ints) -> int:
+def tally(memory: Memory, past: PastArrivals, rows: Rows, rates: Floats, most: int, at: Ints) -> int:
     """Remember rows from `at[0]` on, instant by instant, and give each the rates at which it is matched; `at[1]` entries are in use.
 
     In the column of a row's own stream is what it weighs itself.
@@ -101,7 +101,7 @@ def tally(memory: Memory, past: Past, rows: Rows, rates: Floats, most: int, at: 
 
 
 @kernel
-def remember(memory: Memory, past: Past, pick: int, stream: int, importance: float, weight: float, filled: int) -> int:
+def remember(memory: Memory, past: PastArrivals, pick: int, stream: int, importance: float, weight: float, filled: int) -> int:
     """Add an arrival to the entry that is like it, or make one; how many there are then."""
     past.mass[stream] += weight
     entry = _same(memory, past, pick, stream, importance)
@@ -118,7 +118,7 @@ def remember(memory: Memory, past: Past, pick: int, stream: int, importance: flo
 
 
 @kernel
-def rate_of(memory: Memory, past: Past, pick: int, stream: int, other: int, importance: float) -> float:
+def rate_of(memory: Memory, past: PastArrivals, pick: int, stream: int, other: int, importance: float) -> float:
     """The weight, or the value, of the past arrivals of stream `other` that match a tuple of `stream`."""
     if stream == other:
         return 0.0
@@ -137,7 +137,7 @@ def rate_of(memory: Memory, past: Past, pick: int, stream: int, other: int, impo
 
 
 @kernel
-def weigh_all(memory: Memory, past: Past, rows: Rows, rates: Floats) -> None:
+def weigh_all(memory: Memory, past: PastArrivals, rows: Rows, rates: Floats) -> None:
     """The rates at which tuples are matched."""
     for row in range(len(rows.stream)):
         show(memory, rows.values, row, row + 1)
@@ -146,7 +146,7 @@ def weigh_all(memory: Memory, past: Past, rows: Rows, rates: Floats) -> None:
             rates[row, other] = rate_of(memory, past, -1, rows.stream[row], other, rows.importance[row]) if known else 0.0
 
 
-def fill_past(arrays: dict[str, Any], memory: Memory, past: Past, rows: Rows) -> int:
+def fill_past(arrays: dict[str, Any], memory: Memory, past: PastArrivals, rows: Rows) -> int:
     """Remember arrivals that differ, into an empty past: each index is put in order once; how many there are."""
     size, n = len(rows.stream), int(memory.streams)
     past.stream[:size], past.importance[:size], past.weight[:size] = rows.stream, rows.importance, rows.weight
@@ -162,7 +162,7 @@ def fill_past(arrays: dict[str, Any], memory: Memory, past: Past, rows: Rows) ->
 
 
 @kernel
-def _indexed(memory: Memory, past: Past, access: int, size: int, item: Ints, cell: Ints, value: Floats) -> int:
+def _indexed(memory: Memory, past: PastArrivals, access: int, size: int, item: Ints, cell: Ints, value: Floats) -> int:
     """The entries that are in the index of an access, their cells and values; how many."""
     number = 0
     for entry in range(size):
@@ -187,7 +187,7 @@ def in_order(arrays: dict[str, Any], memory: Memory, filled: int) -> Ints:
 
 
 @kernel
-def thin_past(memory: Memory, past: Past, number: Ints) -> int:
+def thin_past(memory: Memory, past: PastArrivals, number: Ints) -> int:
     """Remember only the entries that have a new number (`thin`); how many there are."""
     for index in range(memory.indexes_size):
         thin(memory, index, number)
@@ -208,7 +208,7 @@ def thin_past(memory: Memory, past: Past, number: Ints) -> int:
 
 
 @kernel
-def _same(memory: Memory, past: Past, pick: int, stream: int, importance: float) -> int:
+def _same(memory: Memory, past: PastArrivals, pick: int, stream: int, importance: float) -> int:
     """The entry that is priced as this arrival; -1 if there is none."""
     for at in range(twins(memory, pick, stream, found(memory))):
         entry = found(memory)[at]

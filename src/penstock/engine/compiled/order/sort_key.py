@@ -8,7 +8,7 @@ from penstock.core.compiled import inlined, kernel
 from penstock.engine.compiled.order.ranking import GAIN_LOSS, PATTERNS, SCORE, first, price_of, score_of
 from penstock.engine.compiled.state import Memory, bands, ranks, slots
 
-TIE = 0x7FFFFFFF
+TIE_BITS = 0x7FFFFFFF
 """The bits of a key for what decides between equal scores,"""
 LOW = 0xFFFFF
 """and those of them for the time, where importance comes first."""
@@ -39,7 +39,7 @@ def _tie_of(memory: Memory, group: int, slot: int) -> int:
     """
     time = max(0, slots(memory)[slot].time - memory.dawn) >> memory.coarse
     if not memory.tied:
-        return int(min(time, TIE))
+        return int(min(time, TIE_BITS))
     importance = ranks(memory)[slot].importance
     high = _sortable(importance)
     if importance <= 0:
@@ -60,7 +60,7 @@ def key_of(memory: Memory, level: int, group: int) -> int:
     slot = first(memory, level, group)
     worth = score_of(memory, level, group, slot) if memory.kind >= SCORE else price_of(memory, group)
     whole = _is_short(worth) and (level == 1 or memory.kind != GAIN_LOSS)  # of what is above the floor the number is not all
-    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if whole else TIE)
+    return (_sortable(worth) << 31) | (_tie_of(memory, group, slot) if whole else TIE_BITS)
 
 
 @inlined
@@ -69,7 +69,7 @@ def _band_key(memory: Memory, band: int) -> int:
     price = bands(memory)[band].price
     if price > 0:
         return int(np.float64(price).view(np.int64))
-    time = min(TIE, max(0, slots(memory)[first(memory, 0, band)].time - memory.dawn) >> memory.coarse)
+    time = min(TIE_BITS, max(0, slots(memory)[first(memory, 0, band)].time - memory.dawn) >> memory.coarse)
     if memory.pattern_first or price < 0:
         time = 0
-    return int(TIE - time if memory.youngest else time) - (0 if price == 0 else _DONE)
+    return int(TIE_BITS - time if memory.youngest else time) - (0 if price == 0 else _DONE)

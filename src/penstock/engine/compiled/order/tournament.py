@@ -31,7 +31,7 @@ from penstock.engine.compiled.order.ranking import (
     stream_of,
     slot_price_of,
 )
-from penstock.engine.compiled.order.sort_key import LAST, LOW, TIE, key_of
+from penstock.engine.compiled.order.sort_key import LAST, LOW, TIE_BITS, key_of
 from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at
 from penstock.engine.compiled.state import Memory, bands, groups, holders, keys, lanes, moments, slots, waiting, worths
 
@@ -41,7 +41,7 @@ PATIENCE = 8  # in instants of up to so many arrivals, new classes wait outside 
 @kernel
 def keep_time(memory: Memory) -> None:
     """Measure the time in ties from a new dawn, and as coarsely as leaves room for the future, when the room is used up."""
-    room = LOW if memory.tied else TIE
+    room = LOW if memory.tied else TIE_BITS
     if not memory.ranked or memory.bounding or is_kinetic(memory) or (memory.now - memory.dawn) >> memory.coarse <= room:
         return
     oldest = memory.now

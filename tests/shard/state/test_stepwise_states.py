@@ -21,7 +21,7 @@ from penstock.shard.meter import meter
 from penstock.shard.shard import Shard
 from penstock.shard.shard_ids import shard_ids
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import whole
+from penstock.shard.state.state_rows import whole
 
 ROWS = 2
 POLICIES = ("fifo", "prob", "life", "learned")

@@ -27,11 +27,11 @@ def is_valued(problem: Problem) -> bool:
     return problem.n_streams == 2 and problem.has_importance and problem.objective.code != COUNT
 
 
-class FactIndex:
+class CompiledFacts:
     """The facts of all relations, in arrays for compiled code, which has the addresses and none of the arrays.
 
     >>> relations = [Through.parse("f", ["R.x = a", "b = S.y"], "RS")]
-    >>> index = FactIndex(relations, 2, [Facts.of([[0, 7], [1, 7], [0, 8]], begin=[5, 0, 2], end=[9, None, None])])
+    >>> index = CompiledFacts(relations, 2, [Facts.of([[0, 7], [1, 7], [0, 8]], begin=[5, 0, 2], end=[9, None, None])])
     >>> index.arrays["listed"]["begin"].tolist(), index.arrays["listed"]["fact"].tolist()
     ([2, 5, 0, 0, 5, 2], [2, 0, 1, 1, 0, 2])
     """
@@ -49,7 +49,7 @@ class FactIndex:
         self._list(relations)
 
     @classmethod
-    def of(cls, problem: Problem, facts: Sequence[Facts] | None = None) -> FactIndex:
+    def of(cls, problem: Problem, facts: Sequence[Facts] | None = None) -> CompiledFacts:
         """Of a problem; without facts it knows none."""
         if facts is None:
             none = np.empty(0, np.int64)

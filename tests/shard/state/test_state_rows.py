@@ -12,7 +12,8 @@ from held_shards import plan
 from penstock.policies.table import POLICIES
 from penstock.shard.shard import Shard
 from penstock.shard.shard_plan import ShardPlan
-from penstock.shard.state_rows import ShardState, check, settings, whole
+from penstock.shard.state.state_rows import ShardState, whole
+from penstock.shard.state.state_settings import check_settings, settings
 
 REMEDIES = {
     "policy": ({"policy": "fifo"}, "policy was prob, now it is fifo. Use a new checkpoint"),
@@ -31,7 +32,7 @@ REMEDIES = {
 def test_a_refusal_names_reshard_only_where_that_helps(change, said):
     was = {"policy": "prob", "shards": (0, 1)}
     with pytest.raises(ps.PenstockError) as refused:
-        check(settings(plan(15, **was)), settings(plan(15, **(was | change))))
+        check_settings(settings(plan(15, **was)), settings(plan(15, **(was | change))))
     assert str(refused.value) == f"the checkpoint was made with other settings: {said}"
 
 
