@@ -23,8 +23,8 @@ from held_shards import Held, a_batch, plan
 from penstock.core import compiled
 from penstock.core.compiling.owned_folder import own_folder
 from penstock.core.problem import Problem
-from penstock.shard.state import local_copy as local
 from penstock.shard.shard import Shard
+from penstock.shard.state import local_copy as local
 from penstock.shard.state.state_rows import unzipped, zipped
 from plays import each_form
 

@@ -1,4 +1,4 @@
-"""`dgl`: the scores of tuples as columns (compiled/arrays/portable.py), in whole units and their parts (units.py)."""
+"""`dgl`: the scores of tuples as columns (compiled/layers/portable.py), in whole units and their parts (units.py)."""
 
 from __future__ import annotations
 

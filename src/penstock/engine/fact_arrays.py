@@ -52,7 +52,7 @@ HOP = np.dtype(  # a step from what is bound to a fact, or from a fact to a tupl
     ],
     align=True,
 )
-LORE = np.dtype([("importance", "f8"), ("weight", "f8"), ("next", "i8")], align=True)  # past arrivals with one value and importance
+PAST = np.dtype([("importance", "f8"), ("weight", "f8"), ("next", "i8")], align=True)  # past arrivals with one value and importance
 FACT_ARRAYS: dict[str, Any] = {
     "cells": CELL,
     "named": np.int32,  # hash table of cells by name, -1 where empty
@@ -61,10 +61,10 @@ FACT_ARRAYS: dict[str, Any] = {
     "fact_weights": np.float64,
     "endings": ENDING,
     "ties": TIE,
-    "tied": np.int64,  # by stream and rank: the link, -1 if none
+    "own_links": np.int64,  # by stream and rank: the link, -1 if none
     "hops": HOP,
-    "lores": np.int64,  # by cell: the last entry of its chain, -1 if none
-    "lore": LORE,
+    "last_past": np.int64,  # by cell: the last entry of its chain, -1 if none
+    "past": PAST,
     "strands": STRAND,  # by slot and rank
     "ends": np.int64,  # by slot: when its window ends; it may leave earlier
 }
@@ -72,7 +72,7 @@ HELD = ("strands", "ends")
 """Those that are of tuples, and grow with the memory; the others are of what is known."""
 FACT_RULES = ("related", "relations", "hopping", "most_links", "span", "facts_weigh", "tops", "dynamic", "filters", "n_endings")
 FACT_CHAINS = ("ended",)
-FACT_COUNTS = ("settled", "n_filtered", "n_lore")
+FACT_COUNTS = ("settled", "n_filtered", "n_past")
 BY_FACTS = 3
 """Of `Memory.indexed`: partners are found through relations."""
 GROWS, STANDS = 1, 2

@@ -1,9 +1,9 @@
 """`elife`: p times the stay that a tuple can expect under the budget. Ours; Das 4.2.2 leaves it as future work.
 
 `life` counts on the whole remaining life, which poor tuples never get. Let a slot have a price, the *slot price*: what the tuple at the
-margin earns per tick. A tuple whose p is below it is replaced at once; one above it stays to its end, and of two such tuples the one
-with the larger (p - slot price) * remaining is worth more, because the slot of the other earns its price once it is free. `life` is a slot price
-of 0, `prob` one without bound. Derivation, table, what was worse: docs/decisions/0004.
+margin earns per tick. A tuple whose p is below it is replaced at once; one above it stays to its end, and of two such tuples the one with
+the larger (p - slot price) * remaining is worth more, because the slot of the other earns its price once it is free. `life` is a slot
+price of 0, `prob` one without bound. Derivation, table, what was worse: docs/decisions/0004.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from penstock.core.predicate import check_one_column
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
 from penstock.core.window import DEAD, NEVER, expiries
-from penstock.engine.compiled.arrays import worth
-from penstock.engine.compiled.arrays.allocate import allocate, pattern_bands
-from penstock.engine.compiled.arrays.portable import as_columns
-from penstock.engine.compiled.arrays.restorable_arrays import RestorableArrays
 from penstock.engine.compiled.batch_columns import BatchColumns, instant_size, plain, rises
 from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.facts.prefilter import instant_through
 from penstock.engine.compiled.joining.by_links import SCRATCH
+from penstock.engine.compiled.layers import worth
+from penstock.engine.compiled.layers.allocate import allocate, pattern_bands
+from penstock.engine.compiled.layers.portable import as_columns
+from penstock.engine.compiled.layers.restorable_arrays import RestorableArrays
 from penstock.engine.compiled.logs import ARRIVAL_AT, handed_out, open_logs, with_room
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.compiled.play import dismiss, expire, play, trim

@@ -21,7 +21,7 @@ from penstock.engine.compiled.chances import expected_value, foresee, wake
 from penstock.engine.compiled.class_prices import count_matches, set_rates, spoil
 from penstock.engine.compiled.dgl_gains import begin_to_lose, gain_and_lose
 from penstock.engine.compiled.facts.endings import end_facts
-from penstock.engine.compiled.facts.prefilter import end_of_instant, hear, is_filtered, pass_over
+from penstock.engine.compiled.facts.prefilter import end_of_instant, is_filtered, move_clocks, pass_over
 from penstock.engine.compiled.joining.by_keys import join_by_keys, join_inplace_by_keys
 from penstock.engine.compiled.joining.by_links import join_by_links, join_inplace_by_links
 from penstock.engine.compiled.key_clocks import PER_KEY, counts_keys, leaves_at
@@ -132,7 +132,7 @@ def _has_room(memory: Memory, logs: Logs, size: int) -> bool:
     """Whether an instant of so many arrivals fits into the arrays and logs, whatever happens in it."""
     if memory.slots_size - memory.live < size or memory.groups_size - memory.live_groups < size or memory.fresh_size < size:
         return False
-    if memory.lore_size > 1 and memory.lore_size - memory.n_lore < size:
+    if memory.past_size > 1 and memory.past_size - memory.n_past < size:
         return False
     needed = logs.needed
     for log in range(1, len(logs.lengths)):
@@ -154,7 +154,7 @@ def _expire(memory: Memory, budget_times: Ints, budget_caps: Ints, batch: BatchC
     memory.instant += 1
     memory.n_input += end - begin
     for at in range(begin, end):
-        hear(memory, batch, at)
+        move_clocks(memory, batch, at)
         if is_filtered(memory, batch, at):
             memory.n_filtered += 1
         else:

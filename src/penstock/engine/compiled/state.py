@@ -347,7 +347,7 @@ def _viewer(name: str, dtype: Any) -> Any:
     lanes, slot_prices, pools, slots, ranks, sums, marks, weights, places, stragglers, draws, groups, bands, ladder, floors, table,
     stale_queue, holders, keys, worths, moments, leasts, owns, dues, stack, fresh, arrived, offers, waiting, clues, waits, queues,
     chances, spans, paths, met, parting, links, accesses, indexes, shelves, entries, values, found, counts, raised, tallies, cells,
-    named, listed, fact_cells, fact_weights, endings, ties, tied, hops, lores, lore, strands, ends,
+    named, listed, fact_cells, fact_weights, endings, ties, own_links, hops, last_past, past, strands, ends,
 ) = (_viewer(name, dtype) for name, dtype in ARRAYS.items())  # fmt: skip
 
 

@@ -33,7 +33,7 @@ class Summary:
     share: tuple[int, ...]  # by pool: what it may hold
     row: tuple[int, ...]  # by pool: what a row takes
     points: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]  # by pool: scores, and what of an equal share has each
-    unit: str = ""  # of the scores (engine/compiled/arrays/worth.py)
+    unit: str = ""  # of the scores (engine/compiled/layers/worth.py)
     heard: tuple[int, ...] = ()  # by join of the budget: the batch of its last summary that this shard knows of, -1 for none
 
     def facts(self) -> dict[str, Any]:

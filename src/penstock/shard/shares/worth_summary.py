@@ -1,7 +1,7 @@
 """What a shard tells the others: how many rows it would need, and what its tuples are worth.
 
 Its *load* is what would lie in its windows if nothing were shed: arrivals, each fading with the length of its window, which in the long
-run sums up to rate times window. Tuples in memory are known with their scores (engine/compiled/arrays/worth.py); the rest is worth less
+run sums up to rate times window. Tuples in memory are known with their scores (engine/compiled/layers/worth.py); the rest is worth less
 than what was kept instead of it. How much less nobody has noted: the scores of the lowest quarter go on downwards as steeply as they came.
 Where tuples have no worth that can be compared, all of the load has the same, so that shares go by load.
 """

@@ -24,11 +24,11 @@ from penstock.core.trace import Ints
 from penstock.ledger.manifest import Attempt
 from penstock.policies.ep import Ep
 from penstock.policies.table import POLICIES
-from penstock.shard.state import local_copy as local
 from penstock.shard.keys import packed_names, unpacked_names
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.next_shares import equal_share
+from penstock.shard.state import local_copy as local
 from penstock.shard.state.state_settings import FINISHES, check_settings, made_with, settings, with_free
 from penstock.shard.waiting_rows import FACTS, ROWS
 

@@ -14,7 +14,6 @@ from penstock.core.errors import PenstockError
 from penstock.ledger.epochs import enter
 from penstock.ledger.ledger import Ledger
 from penstock.ledger.relation_pages import relations_of
-from penstock.shard.state import local_copy as local
 from penstock.shard.cells import CELL, CLOCK, FILTERED, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
 from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
 from penstock.shard.results.output_limit import Quota
@@ -22,6 +21,7 @@ from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
 from penstock.shard.shares.exchange import Exchange
 from penstock.shard.shares.next_shares import period
+from penstock.shard.state import local_copy as local
 from penstock.shard.state.state_rows import ShardState
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection

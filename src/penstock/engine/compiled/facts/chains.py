@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.core.compiled import inlined, kernel
 from penstock.core.trace import Ints
 from penstock.engine.compiled.batch_columns import BatchColumns
-from penstock.engine.compiled.state import Memory, cells, slots, strands, tied, ties
+from penstock.engine.compiled.state import Memory, cells, own_links, slots, strands, ties
 
 
 @inlined
@@ -20,7 +20,7 @@ def strand_of(memory: Memory, slot: int, link: int) -> int:
 @inlined
 def link_of(memory: Memory, stream: int, rank: int) -> int:
     """The link number `rank` of a stream, -1 if it has not so many."""
-    return int(tied(memory)[stream * memory.most_links + rank]) if rank < memory.most_links else -1
+    return int(own_links(memory)[stream * memory.most_links + rank]) if rank < memory.most_links else -1
 
 
 @inlined

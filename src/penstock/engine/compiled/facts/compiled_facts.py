@@ -16,7 +16,7 @@ from penstock.core.value import COUNT
 from penstock.core.window import NEVER
 from penstock.engine.compiled.facts.finding_facts import place_of_name
 from penstock.engine.contract import Ranking
-from penstock.engine.fact_arrays import BY_FACTS, CELL, ENDING, FACT_ARRAYS, GROWS, HELD, HOP, LISTED, LORE, STANDS, TIE
+from penstock.engine.fact_arrays import BY_FACTS, CELL, ENDING, FACT_ARRAYS, GROWS, HELD, HOP, LISTED, PAST, STANDS, TIE
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 
 _LEAST = 64
@@ -42,10 +42,10 @@ class CompiledFacts:
         self.width = slots_of(relations)[-1].stop
         self.span = max(len(one.links) for one in relations)
         self.filled = 0  # cells
-        ties, tied, hops = _ways(relations, streams)
-        self.reach = tied.shape[1]
+        ties, own_links, hops = _ways(relations, streams)
+        self.reach = own_links.shape[1]
         self.arrays: dict[str, Any] = {name: np.zeros(1, dtype) for name, dtype in FACT_ARRAYS.items() if name not in HELD}
-        self.arrays |= {"ties": ties, "tied": tied.reshape(-1), "hops": hops.reshape(-1)}
+        self.arrays |= {"ties": ties, "own_links": own_links.reshape(-1), "hops": hops.reshape(-1)}
         self._list(relations)
 
     @classmethod
@@ -103,7 +103,7 @@ class CompiledFacts:
         for one in problem.through:
             for i, j in permutations(one.streams, 2):
                 arrays["accesses"]["index"][i * n + j] = 0
-        if memory.worthy and memory.growing and len(self.arrays["lores"]) == 1:
+        if memory.worthy and memory.growing and len(self.arrays["last_past"]) == 1:
             self.remember_by_importance(_LEAST)
         self.share(memory, arrays)
 
@@ -127,15 +127,15 @@ class CompiledFacts:
 
     def remember_by_importance(self, room: int) -> None:
         """Have room for so many past arrivals that differ."""
-        self.arrays["lores"] = np.full(len(self.arrays["cells"]), -1, np.int64)
-        self.arrays["lore"] = np.zeros(max(_LEAST, room), LORE)
+        self.arrays["last_past"] = np.full(len(self.arrays["cells"]), -1, np.int64)
+        self.arrays["past"] = np.zeros(max(_LEAST, room), PAST)
 
     def make_room(self, memory: Any, arrays: dict[str, Any], arrivals: int) -> None:
         """Have room to remember so many more, where any are."""
-        lore = self.arrays["lore"]
-        if len(lore) > 1 and len(lore) < memory.n_lore + arrivals:
-            self.arrays["lore"] = np.zeros(2 * len(lore) + arrivals, LORE)
-            self.arrays["lore"][: len(lore)] = lore
+        past = self.arrays["past"]
+        if len(past) > 1 and len(past) < memory.n_past + arrivals:
+            self.arrays["past"] = np.zeros(2 * len(past) + arrivals, PAST)
+            self.arrays["past"][: len(past)] = past
             self.share(memory, arrays)
 
     def share(self, memory: Any, arrays: dict[str, Any]) -> None:
@@ -153,13 +153,13 @@ class CompiledFacts:
         """Have room for so many cells."""
         if room <= len(self.arrays["cells"]):
             return
-        old, lores = self.arrays["cells"][: self.filled], self.arrays["lores"]
+        old, last_past = self.arrays["cells"][: self.filled], self.arrays["last_past"]
         self._open(max(room, 2 * len(old)))
         _number(self.arrays["cells"], self.arrays["named"], np.ascontiguousarray(old["name"]), np.empty(len(old), np.int64), 0)
         self.arrays["cells"][: self.filled] = old
-        if len(lores) > 1:
-            self.arrays["lores"] = np.full(len(self.arrays["cells"]), -1, np.int64)
-            self.arrays["lores"][: len(lores)] = lores
+        if len(last_past) > 1:
+            self.arrays["last_past"] = np.full(len(self.arrays["cells"]), -1, np.int64)
+            self.arrays["last_past"][: len(last_past)] = last_past
 
 
 @routine
@@ -216,10 +216,10 @@ def _ways(relations: Sequence[Through], streams: int) -> tuple[Any, Ints, Any]:
         for slot, link in zip(at, one.links, strict=True):
             ties[slot] = (link.stream, number, len(mine[link.stream]), at.start, at.stop)
             mine[link.stream].append(slot)
-    tied = np.full((streams, max(map(len, mine))), -1, np.int64)
+    own_links = np.full((streams, max(map(len, mine))), -1, np.int64)
     for stream, own in enumerate(mine):
-        tied[stream, : len(own)] = own
-    return ties, tied, np.array([_hops_from(stream, mine, slots, ties) for stream in range(streams)], HOP)
+        own_links[stream, : len(own)] = own
+    return ties, own_links, np.array([_hops_from(stream, mine, slots, ties) for stream in range(streams)], HOP)
 
 
 def _hops_from(pivot: int, mine: list[list[int]], slots: Sequence[range], ties: Any) -> list[tuple[int, int, int, int]]:

@@ -15,7 +15,7 @@ from penstock.engine.compiled.batch_columns import BatchColumns
 from penstock.engine.compiled.class_prices import spoil
 from penstock.engine.compiled.facts.chains import earlier, link_of, unchain, within
 from penstock.engine.compiled.facts.finding_facts import active_up_to, begun, cell_at_link, weight_at
-from penstock.engine.compiled.facts.lore import remember, valued_rate
+from penstock.engine.compiled.facts.past_by_importance import remember, valued_rate
 from penstock.engine.compiled.facts.prefilter import is_filtered
 from penstock.engine.compiled.linked.partners import weigh_streams, worth_of
 from penstock.engine.compiled.order.ranking import GAIN_LOSS, MATCHES, SCORE

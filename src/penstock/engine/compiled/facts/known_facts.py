@@ -11,7 +11,7 @@ from penstock.core.rounding import FORGOTTEN, aged
 from penstock.core.trace import Floats, Ints
 from penstock.engine.compiled.facts.chains import enchain
 from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
-from penstock.engine.compiled.facts.lore import remember
+from penstock.engine.compiled.facts.past_by_importance import remember
 from penstock.engine.compiled.state import Memory, groups, slots
 from penstock.engine.fact_arrays import GROWS
 
@@ -32,16 +32,16 @@ def rate_columns(memory: Memory, arrays: dict[str, Any]) -> dict[str, Any]:
     """The rates of values; where they are kept by importance, these."""
     if memory.growing != GROWS:
         return {}
-    cells, lores, lore = arrays["cells"], arrays["lores"], arrays["lore"]
+    cells, last_past, past = arrays["cells"], arrays["last_past"], arrays["past"]
     if not memory.worthy:
         rated = np.flatnonzero(cells["rate"] > 0)
         return {"rate.name": cells["name"][rated], "rate.importance": np.ones(len(rated)), "rate.weight": cells["rate"][rated]}
-    cell = np.zeros(int(memory.n_lore), np.int64)
-    at, held = lores.copy(), np.arange(len(lores))
+    cell = np.zeros(int(memory.n_past), np.int64)
+    at, held = last_past.copy(), np.arange(len(last_past))
     while len(held := held[at[held] >= 0]):
         cell[at[held]] = held
-        at[held] = lore["next"][at[held]]
-    used = lore[: len(cell)]
+        at[held] = past["next"][at[held]]
+    used = past[: len(cell)]
     return {"rate.name": cells["name"][cell], "rate.importance": used["importance"].copy(), "rate.weight": used["weight"].copy()}
 
 
@@ -52,7 +52,7 @@ def take_rates(memory: Memory, arrays: dict[str, Any], index: CompiledFacts, sta
     if memory.worthy:
         index.remember_by_importance(2 * len(names))
         index.share(memory, arrays)
-        memory.n_lore = 0
+        memory.n_past = 0
         remember_all(memory, cell, state["rate.importance"], state["rate.weight"])
     else:
         arrays["cells"]["rate"][cell] = state["rate.weight"]

@@ -133,13 +133,13 @@ def pass_over(memory: Memory, batch: BatchColumns, begin: int, until: int) -> in
     while at < until and is_filtered(memory, batch, at):
         memory.n_input += 1
         memory.n_filtered += 1
-        hear(memory, batch, at)
+        move_clocks(memory, batch, at)
         at += 1
     return at
 
 
 @inlined
-def hear(memory: Memory, batch: BatchColumns, at: int) -> None:
+def move_clocks(memory: Memory, batch: BatchColumns, at: int) -> None:
     """Move the clocks on to a row."""
     stream = batch.stream[at]
     lanes(memory)[stream].seen = max(lanes(memory)[stream].seen, batch.time[at])

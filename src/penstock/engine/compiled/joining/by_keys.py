@@ -41,7 +41,9 @@ from penstock.engine.compiled.turned_away import is_turned_away
 
 
 @kernel
-def join_by_keys(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints) -> bool:
+def join_by_keys(
+    memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints
+) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     outputs, lengths, needed, pause = logs.outputs, logs.lengths, logs.needed, logs.pause
     keep_outputs = outputs.shape[1] > 0

@@ -36,7 +36,9 @@ SCRATCH = MEMBERS + 1
 
 
 @kernel
-def join_by_links(memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints) -> bool:
+def join_by_links(
+    memory: Memory, caps: Ints, batch: BatchColumns, begin: int, end: int, may_turn_away: bool, logs: Logs, scratch: Ints
+) -> bool:
     """Step 2: join each arrival with memory and with those before it, and link it into memory; whether the log of outputs is full."""
     pause = logs.pause
     time, horizon = batch.time[begin], horizon_of(memory)

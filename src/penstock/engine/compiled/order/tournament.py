@@ -28,8 +28,8 @@ from penstock.engine.compiled.order.ranking import (
     first,
     is_kinetic,
     price_of,
-    stream_of,
     slot_price_of,
+    stream_of,
 )
 from penstock.engine.compiled.order.sort_key import LAST, LOW, TIE_BITS, key_of
 from penstock.engine.compiled.order.tree import BLOCK, block_of, class_at, root_at

@@ -8,10 +8,10 @@ import numpy as np
 
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Floats, Ints
-from penstock.engine.compiled.arrays.allocate import allocate
-from penstock.engine.compiled.arrays.portable import as_columns, from_columns
 from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.compiled.key_clocks import PER_KEY
+from penstock.engine.compiled.layers.allocate import allocate
+from penstock.engine.compiled.layers.portable import as_columns, from_columns
 from penstock.engine.compiled.memory import live_slots
 from penstock.engine.contract import TUPLE, Bands, Ranking, Totals
 from penstock.engine.number_bits import from_bits

@@ -10,10 +10,10 @@ import numpy as np
 from penstock.core.problem import Problem
 from penstock.core.trace import Bools, Ints
 from penstock.engine.chance_steps import TIMERS
-from penstock.engine.compiled.arrays.allocate import allocate
 from penstock.engine.compiled.chances import enqueue_all
 from penstock.engine.compiled.facts.known_facts import enchain_all, tuple_columns
 from penstock.engine.compiled.key_clocks import expiries_of
+from penstock.engine.compiled.layers.allocate import allocate
 from penstock.engine.compiled.linked.links import enlist_all
 from penstock.engine.compiled.memory import live_slots, recall, relink
 from penstock.engine.compiled.moves import regroup

@@ -9,10 +9,10 @@ import numpy as np
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
 from penstock.core.rounding import aged
-from penstock.engine.compiled.arrays.portable import as_columns, slots_in_order
-from penstock.engine.compiled.arrays.tuple_arrays import TupleArrays
 from penstock.engine.compiled.batch_columns import BatchColumns, plain
 from penstock.engine.compiled.class_prices import count_again
+from penstock.engine.compiled.layers.portable import as_columns, slots_in_order
+from penstock.engine.compiled.layers.tuple_arrays import TupleArrays
 from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.contract import Bands, Ranking, Statistics
 from penstock.engine.ranking_codes import Prices

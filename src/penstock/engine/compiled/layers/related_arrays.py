@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,14 @@ from penstock.core.batch import Batch
 from penstock.core.facts import Facts
 from penstock.core.rounding import aged
 from penstock.core.trace import Ints
-from penstock.engine.compiled.arrays.portable import as_columns, slots_in_order
-from penstock.engine.compiled.arrays.rated_arrays import RatedArrays
 from penstock.engine.compiled.batch_columns import BatchColumns, plain
 from penstock.engine.compiled.class_prices import count_again
 from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.compiled.facts.fact_counts import count_all_through
 from penstock.engine.compiled.facts.known_facts import fade, rate_columns, take_rates
 from penstock.engine.compiled.facts.prefilter import end_of_chunk, leaving, prepare, weigh_rows
+from penstock.engine.compiled.layers.portable import as_columns, slots_in_order
+from penstock.engine.compiled.layers.rated_arrays import RatedArrays
 from penstock.engine.compiled.linked.partners import weigh_streams
 from penstock.engine.compiled.order.tournament import rebuild
 from penstock.engine.contract import Played

@@ -11,10 +11,10 @@ import numpy as np
 
 from penstock.core.errors import PenstockError
 from penstock.core.window import NEVER
-from penstock.engine.compiled.arrays.portable import as_columns, from_columns, is_sound, merged, slots_in_order
-from penstock.engine.compiled.arrays.related_arrays import RelatedArrays
 from penstock.engine.compiled.batch_columns import rises
 from penstock.engine.compiled.facts.known_facts import rate_columns
+from penstock.engine.compiled.layers.portable import as_columns, from_columns, is_sound, merged, slots_in_order
+from penstock.engine.compiled.layers.related_arrays import RelatedArrays
 from penstock.engine.compiled.linked.partners import count_all
 from penstock.engine.compiled.state import ARRAYS, RECORD, attach
 from penstock.engine.contract import Chosen, Engine, Renumber
