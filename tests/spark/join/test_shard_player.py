@@ -27,8 +27,8 @@ def cells(tables: list[pa.Table], rows: int) -> list[shard_player.Packed]:
         table = table.sort_by("time")
         for at in range(0, table.num_rows, rows):
             part = table.slice(at, rows)
-            found.append((stream, 0, 0, int(part["time"][0].as_py()), to_cell(part)))
-    return sorted(found, key=lambda cell: cell[3])
+            found.append((stream, 0, 0, 0, int(part["time"][0].as_py()), to_cell(part), None, 0))
+    return sorted(found, key=lambda cell: cell[4])
 
 
 @pytest.mark.parametrize(("slice_rows", "slice_bytes"), [(10**9, 10**9), (30, 10**9), (10**9, 1000)])
