@@ -42,17 +42,21 @@ class Cells(dict):
 class Held:
     """The state of one shard, as Spark would hold it."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
         self.head: Any = None
         self.cells = Cells()
 
     def vault(self, plan: ShardPlan) -> ShardState:
-        return ShardState(plan, 0, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
+        return ShardState(plan, self.number, lambda: self.head, lambda head: setattr(self, "head", head), self.cells)
 
-    def play(self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None, clocks: Any = None) -> tuple[Shard, Result]:
-        """One batch, from the state and back into it."""
+    def play(
+        self, plan: ShardPlan, tables: list[pa.Table], nearby: Path | None, clocks: Any = None, versions: tuple[int, ...] = ()
+    ) -> tuple[Shard, Result]:
+        """One batch, from the state and back into it, which sees these versions of relations."""
         clocks, vault = clocks_of(tables) if clocks is None else clocks, self.vault(plan)
         shard = vault.open(nearby)
+        shard.see(versions)
         result = shard.play(tables, clocks)
         vault.save(shard, result, clocks, nearby)
         return shard, result

@@ -4,6 +4,7 @@
     versions/000000012.json             version 12: which files make it, how far the source was read, what was late
     changes/000000012-0-5f3a….arrow     the facts that version 12 began or ended, sorted by the first key; -1- by the second
     bases/000000008-0-77c1….arrow       all facts as of version 8: what came before it need not be read any more
+    seen/penstock-7f3a…/000000012.json  the version that a batch of a streaming query has seen (seen.py)
 
 A file has batches of lines (Arrow IPC, not compressed), one line per fact: its number `fact`, the columns recorded, `begin` and `end`
 (null: none), and `known_begin` and `known_end`, when these became known. Of the lines with one number the last version's counts. There
@@ -15,6 +16,7 @@ changes: whoever reads version 12 sees the same facts each time.
 from __future__ import annotations
 
 import base64
+import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -111,6 +113,12 @@ class History:
                 raise PenstockError(f"history must be a folder in which Penstock keeps a history, got {self.store.given!r}")
             self._plan = Plan.of(unsealed(text, "history.json", of=DAMAGED))
         return self._plan
+
+    def identity(self) -> str:
+        """A digest of how it began, which tells it from any other history and never changes."""
+        self.version(1)
+        names = ("history.json", f"versions/{1:09}.json")
+        return hashlib.sha256(b"".join(self.store.read(name) or b"" for name in names)).hexdigest()
 
     def latest(self) -> int:
         """The number of the last version; 0: there is none yet."""

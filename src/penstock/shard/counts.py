@@ -31,7 +31,7 @@ PLAYED = (
     Count("n_done"),
 )
 """What the engine counts (`contract.Totals`); of late rows it sees only some (late_rows.py), of rows that were dropped none."""
-BESIDE = (Count("n_ahead"), Count("n_null"), Count("n_filtered"))
+BESIDE = (Count("n_ahead"), Count("n_null"), Count("n_filtered"), Count("n_late_facts"))
 LOSSES = (
     Count("lost", judged=True),
     Count("lost_value", judged=True),

@@ -25,6 +25,8 @@ from penstock.policies.table import POLICIES, open_policy
 from penstock.shard.cells import UNKNOWN, ticks
 from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
+from penstock.shard.facts.followed import Versions
+from penstock.shard.facts.shard_facts import ShardFacts
 from penstock.shard.given_rates import source_of
 from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.late_rows import broken_promises, without_refused
@@ -85,7 +87,8 @@ class Shard:
         self.engine.number_from(number * SPAN)
         self.book = KeyBook(lasting=self.problem.predicate.is_equality)
         self.meter = Meter(self.problem, self._most_ghosts(), wants_rows=plan.judged is not None)
-        self.joined = JoinedRows(plan, self.problem.objective)
+        self.facts = None if plan.through is None else ShardFacts(plan.through, number, len(plan.shards), self.problem.stays)
+        self.joined = JoinedRows(plan, self.problem.objective, self.facts)
         self.recorded = LedgerRows(plan, self.problem)
         self.payload = Payload()
         self.judged = Payload()  # of memory and ghosts: the columns of the condition
@@ -121,13 +124,19 @@ class Shard:
 
     def _know(self, batch: Batch | None = None) -> None:
         """Tell the engine the facts of this shard that tuples have, and rows of a batch; no state holds them."""
-        if self.plan.through is not None and not (self.knows and batch is None):
+        if self.facts is not None and not (self.knows and batch is None):
             values = [*self.meter.values(self.engine), *([] if batch is None or batch.values is None else [batch.values])]
-            facts = self.plan.through.open().in_use(self.number, len(self.plan.shards), np.concatenate(values).astype(np.int64))
+            facts = self.facts.in_use(np.concatenate(values).astype(np.int64))
             if not self.knows or any(one is not other for one, other in zip(facts, self.meter.facts, strict=True)):
                 self.engine.know(facts)
                 self.meter.know(facts)
             self.knows = True
+
+    def see(self, versions: Versions) -> None:
+        """The versions of relations that the next batch sees."""
+        if self.facts is not None and versions:
+            self.facts.see(versions, int(self.engine.seen.max()))
+            self.knows = False
 
     def _most_ghosts(self) -> int:
         """How many ghosts the meter may keep: so many as were asked for, if they have room."""
@@ -371,8 +380,10 @@ class Shard:
         for name in ("n_input", "n_shed"):  # what was dropped has come and gone
             counts[name] += self.aside.n_gone
             counts[TOTAL + name] += self.aside.n_dropped
-        for prefix, gone in (("", self.aside.n_gone), (TOTAL, self.aside.n_dropped)):
-            if gone:  # what it would have made with rows that are yet to come nobody can count, nor bound
+        came, late, doubt = (0, 0, False) if self.facts is None else self.facts.late(self.meter.horizon)
+        counts |= {"n_late_facts": came, "total_n_late_facts": late}
+        for prefix, gone in (("", self.aside.n_gone or doubt), (TOTAL, self.aside.n_dropped or late)):
+            if gone:  # what it would have made with rows that are yet to come, or have been, nobody can count, nor bound
                 counts |= {f"{prefix}{name}": value for name, value in _UNKNOWN.items()}
         counts |= {"n_ahead": self.aside.n_came, "total_n_ahead": self.aside.n_ahead, "retained_ahead": waiting}
         size = self.payload.n_bytes + TUPLE_OVERHEAD * totals.retained + self.aside.n_bytes

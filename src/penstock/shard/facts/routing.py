@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.core.trace import Ints
 from penstock.shard.cells import SHARD, Batches, ticks
+from penstock.shard.facts.followed import Versions
 from penstock.shard.facts.known import key
 from penstock.shard.facts.sent import SentFacts
 from penstock.shard.facts.values import NONE
@@ -29,10 +30,11 @@ class Routing:
     facts: SentFacts
     stream: int
     shards: int
+    versions: Callable[[], Versions] = tuple  # that the running batch sees
 
     def __call__(self, batch: pa.RecordBatch, time: Ints) -> tuple[pa.RecordBatch, int]:
         """Rows with these times, once for each shard that they go to, with its position in a column; and how many go nowhere."""
-        known = self.facts.open()
+        known = self.facts.open(self.versions())
         number = {slot: known.values(slot).numbers(batch.column(key(slot))) for slot in self._slots()}
         rows, shard = np.arange(batch.num_rows), np.zeros(batch.num_rows, np.int64)
         for slot, own in number.items():

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.core.trace import Floats, Ints
 from penstock.core.value import Objective
+from penstock.shard.facts.shard_facts import ShardFacts
 from penstock.shard.payload import Payload
 from penstock.shard.shard_plan import IMPORTANCE, LOST, VALUE, ShardPlan
 
@@ -19,8 +20,8 @@ _PIECE = 64 << 20  # bytes of joined rows that are made at a time
 class JoinedRows:
     """Makes the rows of the result from outputs: arrays of a time and a row per stream."""
 
-    def __init__(self, plan: ShardPlan, objective: Objective) -> None:
-        self.plan, self.objective = plan, objective
+    def __init__(self, plan: ShardPlan, objective: Objective, facts: ShardFacts | None = None) -> None:
+        self.plan, self.objective, self.facts = plan, objective, facts
         self._worth = [IMPORTANCE] if plan.has_importance else []
 
     def made(self, payload: Payload, outputs: Ints) -> Iterator[pa.Table]:
@@ -61,9 +62,9 @@ class JoinedRows:
 
     def _of_facts(self, outputs: Ints) -> dict[str, Any]:
         """Columns of the facts that outputs are made by, under their names in the result."""
-        if self.plan.through is None:
+        if self.facts is None:
             return {}
-        known = self.plan.through.open()
+        known = self.facts.known
         columns: dict[str, Any] = {}
         for which, numbers in enumerate(outputs[:, 1 + len(self.plan.streams) :].T):
             columns |= known.columns(which, numbers)
@@ -71,7 +72,7 @@ class JoinedRows:
 
     def _weights(self, outputs: Ints) -> Any:
         """What the facts of each output weigh together."""
-        return 1.0 if self.plan.through is None else self.plan.through.open().weights(outputs[:, 1 + len(self.plan.streams) :])
+        return 1.0 if self.facts is None else self.facts.known.weights(outputs[:, 1 + len(self.plan.streams) :])
 
     def _values(self, worths: list[Any]) -> Any:
         """The value of each output, from the importances of its members."""

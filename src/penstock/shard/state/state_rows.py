@@ -37,7 +37,7 @@ _TUPLE = 100  # bytes of a tuple in a snapshot, about
 _PAST = 25  # bytes of a row of the past in a snapshot, about
 _ENTRY = 17  # bytes of a row in a log, at least
 _LEAST = 1 << 16  # a log of so many bytes needs no snapshot
-_FILTERED = "filtered"
+_FILTERED, _SEEN = "filtered", "relations seen"
 
 
 def is_join(properties: str) -> bool:
@@ -82,6 +82,8 @@ class ShardState:
         if "holding" in was:
             shard.holding.restore(was["holding"])
         shard.n_null, shard.n_filtered = int(head[6]), int(was.get(_FILTERED, 0))
+        if shard.facts is not None:
+            shard.facts.restore(was.get(_SEEN, {}))
         if changed:
             shard = _moved(shard, self.plan, self.number)
         shard.attempts = [Attempt(*one) for one in was.get("attempts", [])]
@@ -153,11 +155,13 @@ def _settings_text(shard: Shard) -> str:
         beside["holding"] = shard.holding.facts()
     if shard.n_filtered:
         beside[_FILTERED] = shard.n_filtered
+    if shard.facts is not None and shard.facts.versions:
+        beside[_SEEN] = shard.facts.told()
     return json.dumps(settings(shard.plan) | beside)
 
 
 def _settings_in(text: str) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(text).items() if name not in ("attempts", "holding", _FILTERED)}
+    return {name: value for name, value in json.loads(text).items() if name not in ("attempts", "holding", _FILTERED, _SEEN)}
 
 
 def _played_by(plan: ShardPlan, **options: Any) -> ShardPlan:
@@ -179,6 +183,8 @@ def _moved(old: Shard, plan: ShardPlan, number: int) -> Shard:
     new.meter.restore(old.meter.snapshot())
     new.book, new.payload, new.judged, new.trimmed = old.book, old.payload, old.judged, old.trimmed
     new.n_null, new.n_filtered = old.n_null, old.n_filtered
+    if new.facts is not None and old.facts is not None:
+        new.facts.restore(old.facts.told())
     new.aside = old.aside.under(plan)
     new.reserve(new.aside.used(new.problem.budget))
     new.trim()
@@ -192,6 +198,7 @@ def _log_entry(shard: Shard, result: Result, clocks: Ints) -> bytes:
     used = shard.aside.used(shard.problem.budget)
     columns |= {"aside": used} if used.any() else {}
     columns |= {} if shard.holding.is_equal else {"share": shard.holding.share}
+    columns |= {} if shard.facts is None or not shard.facts.versions else {"versions": np.array(shard.facts.versions)}
     return zipped(
         columns
         | {
@@ -207,6 +214,7 @@ def _replay(shard: Shard, cell: bytes) -> None:
     entry = unzipped(cell)
     clocks, names, numbers, after = (entry.pop(name) for name in ("clocks", "names", "numbers", "next"))
     shard.book.enter(unpacked_names(names), numbers)
+    shard.see(tuple(entry.pop("versions", np.empty(0)).tolist()))
     shard.book.next, late = (int(value) for value in (*after.reshape(-1), 0)[:2])  # older logs have no second number
     shard.hold(entry.pop("share", equal_share(len(shard.holding.share))))
     shard.reserve(entry.pop("aside", np.zeros(1, np.int64)))

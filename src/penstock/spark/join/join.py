@@ -6,6 +6,7 @@ streams, each: select, shard, pack  ->  union  ->  one stateful processor per sh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from penstock.spark.join.partitions import match_partitions
 from penstock.spark.join.planning import PlannedJoin, plan_join
 from penstock.spark.join.processor import JoinProcessor
 from penstock.spark.join.stream import Stream, quoted, stream
+from penstock.spark.join.task import versions_seen
 from penstock.spark.observe.first_batch import Awaited
 from penstock.spark.observe.listener import follower_of
 from penstock.spark.observe.metrics import RESULTS, constants, metrics, moving_part
@@ -180,7 +182,8 @@ def _packed(frames: list[DataFrame], plan: ShardPlan, streaming: bool) -> DataFr
     keys: tuple[str, ...] = ()
     routes: list[Any] = [None] * len(frames)
     if plan.through is not None:
-        routes = [Routing(plan.through, number, len(plan.shards)) for number in range(len(frames))]
+        versions = partial(versions_seen, plan.through, plan.name)
+        routes = [Routing(plan.through, number, len(plan.shards), versions) for number in range(len(frames))]
         frames = [frame.drop(SHARD) for frame in frames]
         if not streaming:
             frames = [_routed(frame, route, plan) for frame, route in zip(frames, routes, strict=True)]

@@ -21,11 +21,12 @@ from penstock.relation.access import ACCESSES, Access, open_access
 from penstock.relation.lookup import other_columns
 from penstock.relation.relation import Relation
 from penstock.shard.cells import Batches, ticks
+from penstock.shard.facts.fact_columns import fact_columns
 from penstock.shard.facts.known import SHOWN
 from penstock.shard.facts.sent import SentFacts
 from penstock.spark.join.arrow_types import arrow_schema
 from penstock.spark.join.stream import Stream, check_columns
-from penstock.spark.join.through import fact_columns, shown_fields, table_of
+from penstock.spark.join.through import fact_types, shown_fields, table_of
 from penstock.spark.session.session import use_this_package, use_this_python
 from penstock.spark.session.shipment import shipped
 
@@ -57,7 +58,7 @@ def lookup(
     taken = [field.name for field in fields if field.name.lower() in {there.lower() for there in frame.columns}]
     if taken:
         raise PenstockError(f"stream must have no column {taken[0]!r}, which is what one of the relation is called: give it another name")
-    facts = SentFacts.of([one], [pa.table(fact_columns(relation, table, one, [frame], fields))])
+    facts = SentFacts.of([one], [fact_columns(relation, one, table, *fact_types(relation, table, one, [frame], fields))])
     use_this_python(frame.sparkSession)
     use_this_package(frame.sparkSession)
     facts = replace(facts, parcel=shipped(frame.sparkSession, facts.parcel.value))

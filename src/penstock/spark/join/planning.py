@@ -137,6 +137,10 @@ def plan_join(
     least, action = least_recall(min_recall)
     place = folder_of(archive)
     check_archive(place, dict(streams))
+    if place is not None and linked is not None and linked.facts.followed:
+        raise PenstockError(
+            f"archive must be left out where a relation changes while the query runs, got {archive!r}: name a version of its history"
+        )
     limit = limit_of(ahead, sides)
     budget, common = memory_of(memory, names, allocation, overhead)
     parts = route.shards * (1 if common is None else common.parts)

@@ -25,7 +25,7 @@ from penstock.shard.state import local_copy as local
 from penstock.shard.state.state_rows import ShardState
 from penstock.shard.waiting_rows import Tables, Told
 from penstock.shard.worker_start import spare_from_collection
-from penstock.spark.join.task import running
+from penstock.spark.join.task import running, versions_seen
 from penstock.spark.observe.metrics import COUNTS
 
 _CELLS = 64  # that are handed out at a time
@@ -60,6 +60,7 @@ class ShardPlayer:
         _check_size(tables, self.plan.streams)
         shard.n_null += nulls
         shard.n_filtered += filtered
+        shard.see(versions_seen(self.plan.through, self.plan.name))
         exchange = self._exchange(query, batch)
         if exchange is not None:
             share = exchange.share(batch, number, tuple(shard.holding.share.tolist()), shard.holding.heard)

@@ -6,6 +6,9 @@ import re
 
 from pyspark import TaskContext
 
+from penstock.shard.facts.followed import Versions
+from penstock.shard.facts.sent import SentFacts
+
 _RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The id of a run, which Spark gives its jobs for a group; a function for `foreachBatch` may have given them another."""
 
@@ -19,3 +22,11 @@ def running() -> tuple[str | None, str | None, int]:
     ]
     query, group, batch = found
     return query, group if group and _RUN.fullmatch(group) else None, int(batch or 0)
+
+
+def versions_seen(facts: SentFacts | None, name: str) -> Versions:
+    """The versions of relations that the batch of this task sees, in the join of this name; nothing where all stand still."""
+    if facts is None or not facts.followed:
+        return ()
+    query, _, batch = running()
+    return facts.seen(f"{name}-{query}", batch)

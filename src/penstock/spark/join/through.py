@@ -1,7 +1,8 @@
 """What relations link on Spark: from `through=` to the columns that travel and the facts that workers have, checked.
 
-A relation stands still: the driver reads it once, when the join is planned, and it travels to every worker as a whole. What is in it may
-begin and end at any time, also in the future. Its facts are in the settings of the state, so that a restart finds the same.
+A relation stands still, unless it is a history whose version is not named: the driver reads it once, when the join is planned, and it
+travels to every worker as a whole. What is in it may begin and end at any time, also in the future. Its facts are in the settings of the
+state, so that a restart finds the same. Of a history that goes on, workers read the versions that batches see.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from penstock.core.errors import PenstockError
 from penstock.core.facts import Through, check_tree, slots_of
 from penstock.core.predicate import Predicate
 from penstock.ledger.relation_pages import RelationPages
+from penstock.ledger.store import local_path
 from penstock.relation.addresses import history_at, is_feed
 from penstock.relation.checks import check_columns as check_facts
-from penstock.relation.checks import check_overlaps, intervals, weights
 from penstock.relation.history import History
 from penstock.relation.relation import Relation, read_through
-from penstock.shard.facts.known import BEGIN, END, SHOWN, WEIGHT, key
+from penstock.shard.facts.fact_columns import fact_columns
+from penstock.shard.facts.followed import Followed
 from penstock.shard.facts.sent import SentFacts
 from penstock.shard.state.state_settings import RELATION
 from penstock.spark.join.arrow_types import arrow_type
@@ -76,18 +78,18 @@ def read_relations(through: Any, streams: Mapping[str, Stream]) -> Linked | None
     if not relations:
         return None
     names = tuple(streams)
-    if any(side.frame.isStreaming for side in streams.values()):
-        for relation in relations:
-            _check_still(relation)
+    streaming = any(side.frame.isStreaming for side in streams.values())
+    growing = [relation for relation in relations if streaming and _grows(relation)]
     read = [(relation, table := table_of(relation), relation.through(names, table)) for relation in relations]
     check_tree([own for *_, own in read], names)
     tables, shown = [], []
     for relation, table, own in read:
         fields = shown_fields(relation, table, own)
-        tables.append(fact_columns(relation, table, own, [side.frame for side in streams.values()], fields))
+        types = fact_types(relation, table, own, [side.frame for side in streams.values()], fields)
+        columns = fact_columns(relation, own, table, *types)
+        tables.append(_followed(relation, own, *types) if relation in growing else columns)
         shown += fields
-    facts = SentFacts.of([own for *_, own in read], [pa.table(columns) for columns in tables])
-    return Linked(relations, facts, tuple(shown))
+    return Linked(relations, SentFacts.of([own for *_, own in read], tables), tuple(shown))
 
 
 def compare_through(streams: Mapping[str, Stream], on: Any, predicate: Any, cross: bool, linked: Linked) -> Comparison:
@@ -116,18 +118,32 @@ def table_of(relation: Relation) -> pa.Table:
     return table.take(pc.sort_indices(table, [(name, "ascending") for name in orderly])) if orderly else table
 
 
-def _check_still(relation: Relation) -> None:
-    """Refuse a source that is there to change, for streams: a query reads it once, and a restart would find other facts."""
-    kept = history_at(relation.source)
+def _grows(relation: Relation) -> bool:
+    """Whether streams are joined through versions as they come; a feed, of which nobody keeps any, is refused."""
     if is_feed(relation.source):
-        remedy = "keep its history (penstock relation record) and name a version of that, history:FOLDER@1"
-    elif kept is not None and kept[1] is None:
-        remedy = f"name a version of it, history:{kept[0]}@{History(kept[0]).version().number}"
-    else:
-        return
-    raise PenstockError(
-        f"source of relation {relation.called} must stand still while streams are joined, got {relation.source!r}, which grows: {remedy}"
-    )
+        raise PenstockError(
+            f"source of relation {relation.called} must not be a feed where streams are joined, got {relation.source!r}: keep its history "
+            "(penstock relation record --every), and give that, history:FOLDER"
+        )
+    kept = history_at(relation.source)
+    return kept is not None and kept[1] is None
+
+
+def _followed(relation: Relation, through: Through, links: tuple[pa.DataType, ...], shown: dict[str, pa.DataType]) -> Followed:
+    """A history that goes on."""
+    given, _ = history_at(relation.source) or ("", None)
+    folder = local_path(given)
+    if folder is None:
+        raise PenstockError(
+            f"source of relation {through.name} must be a history on a file system that all workers share, where streams are joined "
+            f"through it, got {relation.source!r}: name a version of it, history:FOLDER@12"
+        )
+    for meaning in ("begin", "end"):
+        if getattr(relation, meaning) not in (None, meaning):
+            raise PenstockError(
+                f"{meaning} of relation {through.name} must be left out, as its history has it, got {getattr(relation, meaning)!r}"
+            )
+    return Followed(folder, relation, through, links, tuple(shown.items()), History(folder).version().number)
 
 
 def shown_fields(relation: Relation, table: pa.Table, through: Through) -> list[T.StructField]:
@@ -135,32 +151,17 @@ def shown_fields(relation: Relation, table: pa.Table, through: Through) -> list[
     return [T.StructField(f"{through.name}_{name}", _kind(table, name, through)) for name in relation.columns]
 
 
-def fact_columns(
+def fact_types(
     relation: Relation, table: pa.Table, through: Through, frames: Sequence[DataFrame], shown: Sequence[T.StructField]
-) -> dict[str, Any]:
-    """The facts of a relation that links some frames, as columns for `SentFacts`, checked."""
+) -> tuple[tuple[pa.DataType, ...], dict[str, pa.DataType]]:
+    """The types of the facts of a relation that links some frames: of what links compare, and of what rows show, by its name there."""
     check_facts(relation, through, table)
-    table = _in_utc(relation, table)
-    begin, end = intervals(relation, through, table, pa.timestamp("us", "UTC"))
-    check_overlaps(relation, through, table, begin, end)
-    columns: dict[str, Any] = {key(number): _linked(table, through, number, frames) for number in range(len(through.links))}
-    columns |= {BEGIN: pa.array(begin), END: pa.array(end)}
-    weight = weights(relation, through, table)
-    columns |= {} if weight is None else {WEIGHT: pa.array(weight)}
-    pairs = zip(relation.columns, shown, strict=True)
-    return columns | {SHOWN + field.name: _plain(table[name]).cast(arrow_type(field.dataType)) for name, field in pairs}
+    linked = tuple(_linked(table, through, number, frames) for number in range(len(through.links)))
+    return linked, {field.name: arrow_type(field.dataType) for field in shown}
 
 
-def _in_utc(relation: Relation, table: pa.Table) -> pa.Table:
-    """With times of facts in UTC, where they do not say otherwise."""
-    for name in (relation.column("begin", table), relation.column("end", table)):
-        if name is not None and pa.types.is_timestamp(table[name].type) and table[name].type.tz is None:
-            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.timestamp(table[name].type.unit, "UTC")))
-    return table
-
-
-def _linked(table: pa.Table, through: Through, number: int, frames: Sequence[DataFrame]) -> Any:
-    """An attribute in the type of the stream's column that it is compared with."""
+def _linked(table: pa.Table, through: Through, number: int, frames: Sequence[DataFrame]) -> pa.DataType:
+    """The type of the stream's column that an attribute is compared with."""
     link = through.links[number]
     frame = frames[link.stream]
     check_columns(f"links of relation {through.name}", [link.column], tuple(frame.columns))
@@ -171,7 +172,7 @@ def _linked(table: pa.Table, through: Through, number: int, frames: Sequence[Dat
         raise PenstockError(f"{text} {trouble[0]}, got {own.simpleString()}{trouble[1]}")
     for wide, kinds in ((pa.int64(), _WHOLE), (pa.float64(), _FRACTION), (None, type(own))):
         if isinstance(own, kinds) and isinstance(other, kinds) and (wide is not None or own.simpleString() == other.simpleString()):
-            return _plain(table[link.attribute]).cast(wide or arrow_type(own))
+            return wide or arrow_type(own)
     raise PenstockError(
         f"{text} must compare columns of one type, got {own.simpleString()} and {other.simpleString()}; cast one of them"
     )  # fmt: skip
@@ -186,7 +187,3 @@ def _kind(table: pa.Table, name: str, through: Through) -> T.DataType:
         return from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind, prefer_timestamp_ntz=True)
     except Exception as error:
         raise PenstockError(f"column {name!r} of relation {through.name} must be of a type that Spark has, got {kind}: {error}") from None
-
-
-def _plain(column: Any) -> Any:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -30,6 +30,7 @@ OF_BATCH = {
     "n_ahead": "tuples put aside or dropped because they are further ahead than others support",
     "n_null": "rows without a time, which were dropped",
     "n_filtered": "rows that no fact of a relation links, which no shard has seen",
+    "n_late_facts": "facts of which a begin or an end became known after rows of that time had been played",
     "value": "value of the joined rows made",
     "lost": "outputs not made, because a tuple was shed, a row came too late or a promise of matches was broken",
     "lost_is_exact": "whether all that was lost was counted (1), or some of it estimated (0)",

@@ -1,0 +1,100 @@
+"""Joins through a relation that changes while the query runs: batches see versions of its history, and see the same when played again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+
+pytest.importorskip("pyspark")
+from pyspark.sql import DataFrame
+
+from penstock.relation.history import History
+from penstock.relation.record import record
+from sparks import ON_SPARK, at, in_batches
+
+pytestmark = ON_SPARK
+
+BATCHES, SECONDS = 4, 10
+LINKS = ["l.k = a", "b = r.k"]
+
+
+def parts(tag: str, n: int = 30) -> list[list[tuple[Any, ...]]]:
+    """The rows of each batch; those of batch b have times from 10 b seconds on, for 10 seconds."""
+    random = Random(tag)
+    return [
+        [(at(batch * SECONDS + random.randrange(SECONDS)), random.choice("abcd"), f"{tag}{batch}-{row}") for row in range(n)]
+        for batch in range(BATCHES)
+    ]
+
+
+def tables(n: int = 7) -> list[pa.Table]:
+    """What the relation is before each batch: facts come and go, and values appear that were not there before."""
+    random = Random("facts")
+    keys = [(a, b) for a in "abcd" for b in "abcd"]
+    found = [sorted(random.sample(keys[: 6 + 4 * batch], min(n, 6))) for batch in range(BATCHES)]
+    return [pa.table({"a": [a for a, _ in own], "b": [b for _, b in own], "c": [f"{a}{b}" for a, b in own]}) for own in found]
+
+
+def sides(spark: Any, folder: Path) -> dict[str, Any]:
+    streams = {tag: in_batches(spark, folder / tag, parts(tag)) for tag in "lr"}
+    return {name: ps.stream(frame, time="ts", window="12 seconds", lateness="1 minute") for name, frame in streams.items()}
+
+
+def through(folder: Path) -> Any:
+    return ps.relation(f"history:{folder / 'pairs'}", LINKS, columns=["c"], name="f")
+
+
+def recorded(folder: Path, batch: int, late: float = 0) -> None:
+    """The version that is there before a batch, whose changes happened so many seconds before it."""
+    record(tables()[batch], folder / "pairs", keys=["a", "b"], columns=["c"], time=at(batch * SECONDS - late))
+
+
+def ran(joined: DataFrame, folder: Path, after: Callable[[int], None]) -> list[dict[str, Any]]:
+    """The query to its end, each batch in a folder of its own; `after` is called at the end of each."""
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        frame.write.mode("overwrite").parquet(str(folder / "out" / f"{batch}"))
+        after(batch)
+
+    query = joined.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [p.observedMetrics["penstock"].asDict() for p in query.recentProgress if "penstock" in p.observedMetrics and p.numInputRows]
+
+
+def emitted(spark: Any, folder: Path) -> Counter[tuple[Any, ...]]:
+    frame = spark.read.parquet(*(str(one) for one in (folder / "out").iterdir()))
+    return Counter(tuple(row) for row in frame.select("l_v", "r_v", "f_c").collect())
+
+
+def exact(folder: Path) -> Counter[tuple[Any, ...]]:
+    """By the definition, for the history as it is now."""
+    facts = History(folder / "pairs").facts().to_pylist()
+    left, right = ([row for part in parts(tag) for row in part] for tag in "lr")
+    return Counter(
+        (lv, rv, f["c"])
+        for lt, lk, lv in left
+        for rt, rk, rv in right
+        if abs((lt - rt).total_seconds()) < 12
+        for f in facts
+        if (f["a"], f["b"]) == (lk, rk)
+        and all((f["begin"] is None or f["begin"] <= t) and (f["end"] is None or t < f["end"]) for t in (lt, rt))
+    )
+
+
+def test_what_changes_on_time_is_seen_and_nothing_waits(spark, tmp_path):
+    recorded(tmp_path, 0)
+    joined = ps.join(sides(spark, tmp_path), through=through(tmp_path), memory=10_000, shards=2)
+    seen = ran(joined, tmp_path, lambda batch: recorded(tmp_path, batch + 1) if batch < 2 else None)
+    assert len(seen) == BATCHES  # the last one has no news of the relation
+    assert History(tmp_path / "pairs").latest() == 3 and seen[-1]["total_n_late_facts"] == 0 and seen[-1]["lost_is_exact"]
+    assert emitted(spark, tmp_path) == exact(tmp_path) and len(exact(tmp_path)) > 200
+    assert seen[-1]["total_n_filtered"] > seen[-1]["n_filtered"] > 0
