@@ -93,6 +93,16 @@ def test_lookup_of_a_trace(folder, capsys):
     assert [json.loads(line)["small_b"] for line in Path("out.jsonl").read_text().splitlines()] == [7, 9]
 
 
+def test_lookup_of_a_folder(folder, capsys):
+    Path("rides").mkdir()
+    for number, row in enumerate(("1,a", "5,b")):
+        Path(f"rides/{number}.csv").write_text(f"ts,zone\n{row}\n")
+    Path("fares.csv").write_text("zone,fare\na,10\nb,20\n")
+    options = ["--relation", "fares.csv", "--link", "rides.zone = zone", "--time", "ts", "--out", "priced.csv"]
+    assert answered(capsys, "lookup", "rides", *options)["n_output"] == 2
+    assert Path("priced.csv").read_text().splitlines() == ['"ts","zone","fares_fare"', '1,"a",10', '5,"b",20']
+
+
 def test_record_goes_on_until_it_is_interrupted(folder):
     with duckdb.connect("zones.duckdb") as made:
         made.execute("CREATE TABLE live (a INTEGER, b INTEGER)")

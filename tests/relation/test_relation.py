@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
@@ -66,9 +68,19 @@ def test_times_are_those_of_the_trace() -> None:
     facts = {"a": ["p", "q"], "b": [7, 8], "begin": [dt.date(2026, 1, 31), None], "end": until}
     assert ps.exact(rows, window="5 hours", through=ps.relation(facts, links=LINKS)).n_output == 1
     assert "begin 'begin' of relation facts must be of the type of the streams' times, int64, got date32" in refused(facts)
-    zoned = facts | {"begin": pa.nulls(2), "end": pa.array([None, NOON], pa.timestamp("us", tz="UTC"))}
-    assert "of the type of the streams' times, timestamp[us], got timestamp[us, tz=UTC]" in refused(zoned, rows=rows)
     assert "got string" in refused({"a": ["p"], "b": [7], "end": ["tomorrow"]})
+
+
+def test_times_without_a_zone_are_in_utc() -> None:
+    hours = pa.array([NOON + dt.timedelta(hours=hour) for hour in (0, 0, 1, 1)], pa.timestamp("us"))
+    begin, end = (pa.array([NOON + dt.timedelta(minutes=minute)] * 2, pa.timestamp("us")) for minute in (30, 61))
+    made = []
+    for ours, theirs in itertools.product((None, "UTC", "Asia/Tokyo"), repeat=2):
+        zoned = [pc.assume_timezone(column, "UTC").cast(pa.timestamp("us", theirs)) if theirs else column for column in (begin, end)]
+        time = pc.assume_timezone(hours, "UTC").cast(pa.timestamp("us", ours)) if ours else hours
+        facts = {"a": ["p", "q"], "b": [7, 8], "begin": zoned[0], "end": zoned[1]}
+        made.append(ps.exact(trace(time=time), window="5 hours", through=ps.relation(facts, links=LINKS)).n_output)
+    assert made == [1] * 9
 
 
 ONE = {"a": ["p", "p"], "b": [7, 7]}

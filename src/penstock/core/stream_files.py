@@ -61,6 +61,11 @@ def read_streams(
     return Gathered(trace, np.concatenate(numbers)[order], untimed)
 
 
+def read_files(path: Path) -> pa.Table:
+    """A table from a file, or from all files of a folder, by their names."""
+    return _together(path, [read_table(file) for file in _files(path)])
+
+
 def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
     """The columns of a file, or of all files of a folder, under the names of a trace."""
     files = _files(path)
@@ -72,10 +77,7 @@ def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
             wanted, have = ", ".join(columns.values()), ", ".join(read_table(file).column_names)
             raise PenstockError(f"{str(file)!r} must have the columns {wanted}; {missing[0]} missing, it has: {have}")
         tables.append(table.select(list(dict.fromkeys(columns.values()))))
-    try:
-        whole = pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise PenstockError(f"the files in {str(path)!r} must have columns of the same types: {str(error).splitlines()[0]}") from None
+    whole = _together(path, tables)
     found = pa.table({name: whole[column] for name, column in columns.items()})
     kind = found[TIME].type
     if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
@@ -84,6 +86,13 @@ def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
         at = found.column_names.index(TIME)
         found = found.set_column(at, TIME, pc.cast(found[TIME], pa.timestamp("us", tz=kind.tz), safe=False))
     return found
+
+
+def _together(path: Path, tables: Sequence[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise PenstockError(f"the files in {str(path)!r} must have columns of the same types: {str(error).splitlines()[0]}") from None
 
 
 def _chosen(file: Path, columns: list[str]) -> pa.Table:

@@ -32,7 +32,7 @@ def check_columns(relation: Relation, through: Through, table: pa.Table) -> None
 
 
 def intervals(relation: Relation, through: Through, table: pa.Table, time: pa.DataType) -> tuple[Ints, Ints]:
-    """The begin and end of each fact in ticks of streams whose times are of this type: null is none."""
+    """The begin and end of each fact in ticks of streams whose times are of this type: null is none, a time without a zone is in UTC."""
     begin, end = (
         _times(table, relation.column(meaning, table), meaning, none, through, time)
         for meaning, none in (("begin", -NEVER), ("end", NEVER))
@@ -83,9 +83,7 @@ def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: 
     column, what = table[name], f"{meaning} {name!r} of relation {through.name}"
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("us"))
-    kind, stamped = column.type, pa.types.is_timestamp(time)
-    zoned = pa.types.is_timestamp(kind) and stamped and (kind.tz is None) != (time.tz is None)
-    if pa.types.is_timestamp(kind) != stamped or zoned:
+    if pa.types.is_timestamp(column.type) != pa.types.is_timestamp(time):
         raise PenstockError(f"{what} must be of the type of the streams' times, {time}, got {table[name].type}")
     known = np.asarray(column.is_valid())
     out[known] = read_times(column.drop_null(), what)

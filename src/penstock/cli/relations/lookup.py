@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def lookup(
     trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="A trace, or one stream with a time: Parquet, CSV or JSON Lines.", show_default=False)
+        Path, typer.Argument(metavar="TRACE", help="A trace, or one stream with a time: a file, or a folder of files.", show_default=False)
     ],
     relation: _Relation,
     link: Links,
@@ -40,11 +40,12 @@ def lookup(
     check_target("--out", out, TABLES)
     check_different({"TRACE": trace, "--relation": Path(relation), "--out": out})
 
-    from penstock.core.tables import read_table, write_table
+    from penstock.core.stream_files import read_files
+    from penstock.core.tables import write_table
     from penstock.core.trace import Trace
     from penstock.relation.lookup import look_up
 
-    table = read_table(trace)
+    table = read_files(trace)
     given = Trace(table, key=()) if "stream" in table.column_names and stream is None else table
     found = look_up(given, relation_of(relation, link, columns, id_, begin, end, None), access=access, time=time, name=stream)
     with Files() as files:
