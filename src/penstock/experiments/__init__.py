@@ -1,4 +1,4 @@
 """Experiments: what is measured, and how it is drawn. The only place that imports a plotting library.
 
-Imports core, engine, generator, multiway, optimum, pipeline, policies, simulator, spark, static and statistics.
+Imports core, engine, generator, multiway, optimum, pipeline, policies, relation, simulator, spark, static and statistics.
 """

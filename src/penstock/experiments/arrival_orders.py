@@ -69,8 +69,7 @@ def sweep(
     say: Callable[[int, str], object] | None = None,
 ) -> list[OrdersPoint]:
     """Play every setting under every policy; a point for each policy, memory, delay and skew."""
-    if not 2 <= seeds <= len(_QUANTILES):
-        raise PenstockError(f"seeds must be 2 to {len(_QUANTILES)}, so that there is an interval, got {seeds}")
+    check_seeds(seeds)
     points = []
     for orders in skews:
         for delay in delays:
@@ -111,6 +110,12 @@ def _points(recalls: dict[str, list[float]], orders: float, delay: float, memory
         leads = (np.array(mine) - np.max(rivals, axis=0)).tolist() if rivals else mine
         points.append(OrdersPoint(policy, orders, delay, memory, *interval(mine), *interval(leads)))
     return points
+
+
+def check_seeds(seeds: int) -> None:
+    """Refuse so many seeds if they have no interval."""
+    if not 2 <= seeds <= len(_QUANTILES):
+        raise PenstockError(f"seeds must be 2 to {len(_QUANTILES)}, so that there is an interval, got {seeds}")
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
