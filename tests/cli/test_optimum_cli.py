@@ -107,16 +107,19 @@ def test_the_optimum_through_a_relation(capsys, tmp_path):
     found = ps.optimum(ps.read_trace(made), window=6, memory=3, through=through)
     got = asked(capsys, "optimum", made, *JOIN, "--relation", facts, *links, "--verify", "--display", "--schedule", plan)
     assert (got["value"], got["n_output"], got["verified"]) == (found.value, found.n_output, True)
+    filtered = ps.simulate(ps.read_trace(made), window=6, memory=3, policy="fifo", through=through).n_filtered
+    assert got["n_filtered"] == filtered > 0
     assert sum(state["value"] for state in got["states"]) == found.value
     with plan.open() as file:
         assert [int(row["leaves"] or 2**63 - 1) for row in csv.DictReader(file)] == found.schedule.tolist()
     named = ("--link", "pairs: R.key = a", "--link", "pairs: b = S.key")
     told = ("--relation", f"pairs={facts}", *named, "--relation-end", "pairs=end", "--relation-begin", "begin")
     curve = asked(capsys, "optimum", made, *JOIN, *told, "--curve", "--exact")
-    assert curve["curve"][2]["value"] == found.value
+    assert curve["curve"][2]["value"] == found.value and curve["n_filtered"] == filtered
     assert curve["exact_value"] == ps.exact(ps.read_trace(made), window=6, through=through).value
     run(["optimum", str(made), *JOIN, "--relation", str(facts), *links])
-    assert "of exact" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "of exact" in said and "filtered" in said
 
 
 @pytest.mark.parametrize(

@@ -125,11 +125,12 @@ def optimum(
         if schedule:
             _write_schedule(archived, told(rows, found), files.new(schedule))
     if as_json:
-        print_json(found.summary() | _shares(found, whole) | (report or {}) | (_states_json(rows, problem, found) if display else {}))
+        states = _states_json(rows, problem, found) if display else {}
+        print_json(found.summary() | _filtered(rows) | _shares(found, whole) | (report or {}) | states)
     else:
         if display:
             _print_states(rows, problem, found)
-        _print(found, whole, problem, report)
+        _print(found, whole, problem, report, _filtered(rows))
     if report and not report["verified"]:
         raise typer.Exit(1)
 
@@ -171,7 +172,11 @@ def _curve(
             figures.save(chart, files.new(plot))
     if as_json:
         curve = [{"memory": p.memory, "value": p.value} for p in points]
-        print_json({"curve": curve, "method": points[-1].method, "seconds": seconds} | ({"exact_value": whole.value} if whole else {}))
+        print_json(
+            {"curve": curve, "method": points[-1].method, "seconds": seconds}
+            | _filtered(trace)
+            | ({"exact_value": whole.value} if whole else {})
+        )
         return
     _print_curve(points, whole, worth, seconds)
 
@@ -223,6 +228,13 @@ def _write_schedule(trace: Trace, found: Optimum, path: Path) -> None:
     write_table(table, path)
 
 
+def _filtered(trace: Trace) -> dict[str, int]:
+    """How many rows have no fact; nothing where no relation links the streams."""
+    from penstock.optimum.linked import LinkedTrace
+
+    return {"n_filtered": len(trace.filtered)} if isinstance(trace, LinkedTrace) else {}
+
+
 def _shares(found: Optimum, whole: JoinRun | None) -> dict[str, Any]:
     if whole is None:
         return {}
@@ -230,7 +242,7 @@ def _shares(found: Optimum, whole: JoinRun | None) -> dict[str, Any]:
     return {"recall": recall, "value_recall": found.value / whole.value if whole.value else None}
 
 
-def _print(found: Optimum, whole: JoinRun | None, problem: Problem, report: dict[str, Any] | None) -> None:
+def _print(found: Optimum, whole: JoinRun | None, problem: Problem, report: dict[str, Any] | None, filtered: dict[str, int]) -> None:
     """One line, and a word about what it means."""
     counting = problem.objective.name == "count"
     line = {"method": found.method, "outputs": NOTHING if found.n_output is None else number(found.n_output)}
@@ -240,7 +252,8 @@ def _print(found: Optimum, whole: JoinRun | None, problem: Problem, report: dict
         line["value" if counting else f"value ({problem.objective.name})"] = number(found.value)
         if whole:
             line["of exact value"] = share(found.value, whole.value)
-    line |= {name.removeprefix("n_"): number(count) for name, count in found.size.items()} | {"seconds": f"{found.seconds:.3f}"}
+    line |= {name.removeprefix("n_"): number(count) for name, count in (filtered | found.size).items()}
+    line["seconds"] = f"{found.seconds:.3f}"
     unit = "bytes" if problem.budget.in_bytes else "rows"
     title = f"The {'least value in a full' if found.goal == 'min' else 'optimum in a'} memory of {problem.budget.most:,} {unit}"
     print_table(list(line), [list(line.values())], title=title, caption=_meaning(found, whole))

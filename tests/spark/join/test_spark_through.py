@@ -124,6 +124,7 @@ def test_what_a_relation_on_spark_must_be(spark, tmp_path):
             ps.join(streams, through=ps.relation(source, links, name="f"), **options)
 
     refused(good, "on must be left out where streams are joined through relations", on="k")
+    refused(good, "switch pre-filter must be both or static on Spark, .*, got 'none'", switches={"pre-filter": "none"})
     refused(good | {"a": [7]}, "link k = a of relation f must compare columns of one type, got string and bigint; cast one of them")
     refused(good, "links of relation f must name a column of the frame, got 'z'", links=["l.z = a", "b = r.k"])
     refused(good | {"begin": [5]}, "begin 'begin' of relation f must be of the type of the streams' times")

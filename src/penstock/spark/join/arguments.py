@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,6 +50,17 @@ def check_condition(spark: SparkSession, condition: str | None, schema: T.Struct
     if not isinstance(found, T.BooleanType):
         raise PenstockError(f"condition must be true or false, got {condition!r} of type {found.simpleString()}")
     check_steady(spark, condition, schema.names, judged, archived=archived)
+
+
+def check_filter(switches: Any, linked: bool) -> None:
+    """Refuse to keep rows without facts, which are dropped where they are packed.
+
+    >>> check_filter({"pre-filter": "static"}, linked=True)
+    """
+    if linked and isinstance(switches, Mapping) and switches.get("pre-filter") == "none":
+        raise PenstockError(
+            "switch pre-filter must be both or static on Spark, where rows without a fact are dropped before they reach a shard, got 'none'"
+        )
 
 
 def judged_columns(condition: str, schema: T.StructType, keys: int, out: list[dict[str, str]]) -> tuple[tuple[str, ...], ...]:

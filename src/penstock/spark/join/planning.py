@@ -35,6 +35,7 @@ from penstock.shard.stream_window import ends_of
 from penstock.spark.join.arguments import (
     check_archive,
     check_condition,
+    check_filter,
     judged_columns,
     least_recall,
     limit_of,
@@ -118,6 +119,7 @@ def plan_join(
         choose("join's option", option, (*known, *_OPTIONS))
     _check_sides(streams)
     linked = read_relations(through, streams)
+    check_filter(options.get("switches"), linked is not None)
     streams = streams if is_graph(predicate) or linked is not None else widened(streams, on)
     sides, names = list(streams.values()), tuple(streams)
     spark = sides[0].frame.sparkSession
