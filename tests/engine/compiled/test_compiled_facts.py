@@ -11,9 +11,10 @@ from fact_plays import drawn_play, play_both
 from penstock.core.batch import Batch
 from penstock.core.facts import Facts, Through
 from penstock.core.problem import Problem
-from penstock.engine.contract import Keep
+from penstock.engine.contract import Engine, Keep
 from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
+from penstock.statistics.table import open_running
 from penstock.statistics.window import WindowCounts
 from strategies import COMPILED, examples
 
@@ -51,3 +52,27 @@ def test_a_long_history_of_one_value_is_passed_over_and_each_deletion_is_noticed
         found = engine.play(Batch(stream, time, np.arange(600), values=values)).outputs
         runs.append((sorted(map(tuple, found.tolist())), engine.totals.n_shed, engine.totals.n_expired))
     assert runs[0] == runs[1] and len(runs[0][0]) > 300
+
+
+def test_rates_of_more_values_than_there_was_room_for_survive_a_restart() -> None:
+    """Of three hundred values all have rates, and few have a tuple in memory: so most of them come with the rates of the state."""
+    facts = Facts.of(np.column_stack([np.arange(300), np.arange(300)[::-1]]).tolist())
+    through = [Through.parse("f", ["R.x = a", "b = S.y"], "RS")]
+    random = np.random.default_rng(1)
+    stream, value = np.arange(1200) % 2, random.integers(0, 300, 1200)
+    value[:600:2], value[1:600:2] = np.arange(300), np.arange(300)
+    batch = Batch(stream, np.arange(1200), np.arange(1200), values=np.where(stream[:, None] == [0, 1], value[:, None], -1))
+    problem = Problem.of("RS", window=400, memory=20, through=through, stats="decayed")
+
+    def opened() -> Engine:
+        policy = open_policy("prob", problem)
+        return open_engine(problem, policy, open_running(problem, policy), Keep(outputs=True, sheds=True))
+
+    first, second = opened(), opened()
+    first.know([facts])
+    first.play(batch.cut(0, 600))
+    second.restore(first.snapshot())
+    second.know([facts])
+    runs = [engine.play(batch.cut(600, 1200)) for engine in (first, second)]
+    assert runs[0].outputs.tolist() == runs[1].outputs.tolist() and len(runs[0].outputs) > 10
+    assert runs[0].sheds.tolist() == runs[1].sheds.tolist()

@@ -51,7 +51,8 @@ def take_rates(memory: Memory, arrays: dict[str, Any], index: CompiledFacts, sta
     cell = index.cells_of(names)
     if memory.worthy:
         index.remember_by_importance(2 * len(names))
-        index.share(memory, arrays)
+    index.share(memory, arrays)  # there may be more room than there was
+    if memory.worthy:
         memory.n_past = 0
         remember_all(memory, cell, state["rate.importance"], state["rate.weight"])
     else:
