@@ -36,6 +36,19 @@ def test_so_it_does_in_many_more_cases(seed: int) -> None:
     play_both(random, drawn_play(random))
 
 
+def test_facts_that_end_where_times_begin_are_counted_until_then() -> None:
+    """Of three facts that link the first two tuples, two end at 0; two facts link those that come at 1, which then have more partners."""
+    facts = Facts(np.array([0, 0, 0, 1, 1])[:, None] + np.zeros(2, np.int64), np.full(5, -(1 << 62)), np.array([0, 0, *[1 << 62] * 3]))
+    through = [Through.parse("f", ["R.x = a", "b = S.y"], "RS")]
+    time, stream, value = np.array([-3, -2, 1, 1]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    values = np.where(stream[:, None] == [0, 1], value[:, None], -1)
+    for stepwise in (False, True):
+        problem = Problem.of("RS", window=9, memory=3, through=through, stats="window", switches={"pre-filter": "none"})
+        engine = open_engine(problem, open_policy("dimpprob", problem), WindowCounts(), Keep(sheds=True), stepwise=stepwise)
+        engine.know([facts])
+        assert engine.play(Batch(stream, time, np.arange(4), values=values)).sheds.tolist() == [0]
+
+
 def test_a_long_history_of_one_value_is_passed_over_and_each_deletion_is_noticed() -> None:
     """Three hundred facts of one value follow each other, under one that is always active: a tuple has two at any time."""
     begin, end = np.append(np.arange(300) * 3, -(1 << 62)), np.append(np.arange(300) * 3 + 3, 1 << 62)

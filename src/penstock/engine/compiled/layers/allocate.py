@@ -139,7 +139,7 @@ def allocate(
         arrays["spans"][:] = scale.spans
         memory.shift, memory.reach, memory.pace = scale.shift, scale.reach, scale.pace
     memory.banded, memory.ranked = bands is not None, ranked
-    memory.now = -NEVER
+    memory.now = memory.settled = -NEVER
     memory.levels, memory.planes, memory.trees, memory.leaves, memory.inner = levels, planes, max(tree) + 1, leaves, inner
     memory.straggling = straggling
     memory.streams, memory.kind, memory.prices = n, kind, ranking.prices
