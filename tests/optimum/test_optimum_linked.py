@@ -94,7 +94,7 @@ def test_opt_plays_through_a_relation_and_no_policy_does_better(star):
 @settings(max_examples=300)
 @given(stars(links=("pair", "pair", "chain", "star")))
 def test_everything_through_relations_for_long(star):
-    check(star, "max", ("chain", "states", "auto") if star.links == "pair" else ("states", "auto"))
+    check(star, "max", ("chain", "states") if star.links == "pair" else ("states",))  # auto is one of these, and has its tests above
     check(star, "min", ("states",))
 
 
