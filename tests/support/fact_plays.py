@@ -44,12 +44,13 @@ class FactPlay:
     facts: Sequence[Facts]
     policy: str
 
-    def engine(self, *, stepwise: bool) -> Engine:
-        """An engine that knows the facts."""
+    def engine(self, *, stepwise: bool, knows: bool = True) -> Engine:
+        """An engine, that knows the facts or has yet to be told."""
         policy = open_policy(self.policy, self.problem)
         source, _ = open_statistics(self.problem, None, self.batch, by_row=stepwise, policy=policy, facts=self.facts)  # type: ignore[arg-type]
         engine = open_engine(self.problem, policy, source, KEEP, stepwise=stepwise)
-        engine.know(self.facts)
+        if knows:
+            engine.know(self.facts)
         return engine
 
 
@@ -107,7 +108,7 @@ def play_both(random: np.random.Generator, case: FactPlay) -> bool:
         pieces = list(fast.pieces(rows, None, int(random.integers(1, 4))))
         _compare(plain, plain.play(rows), fast, Played.join(pieces, case.problem.n_streams, len(case.problem.through)))
         if random.random() < 0.4:
-            other = case.engine(stepwise=False)
+            other = case.engine(stepwise=False, knows=random.random() < 0.5)
             if random.random() < 0.5:
                 other.restore(fast.snapshot())
             else:
@@ -118,7 +119,26 @@ def play_both(random: np.random.Generator, case: FactPlay) -> bool:
             case = FactPlay(case.problem, case.batch, drawn_facts(random, case.problem, 4, 20), case.policy)
             plain.know(case.facts)
             fast.know(case.facts)
+        _between(random, case.problem, plain, fast)
+    case.problem.budget.caps[:] = np.maximum(1, case.problem.budget.caps - 2)  # of both engines
+    assert plain.trim().tolist() == fast.trim().tolist() and sorted(plain.retained()) == sorted(fast.retained())
     return fast.is_compiled
+
+
+def _between(random: np.random.Generator, problem: Problem, plain: Engine, fast: Engine) -> None:
+    """What a shard asks of its engine between two batches: clocks of others, rows that came too late, rows that go elsewhere."""
+    if random.random() < 0.3:
+        seen = np.maximum(plain.seen, 0) + random.integers(0, 5, problem.n_streams)
+        assert sorted(plain.advance(seen)) == sorted(fast.advance(seen))
+    if random.random() < 0.2:
+        for engine in (plain, fast):
+            engine.count_late(2)
+    if random.random() < 0.2:
+        gone = plain.retained()[random.random(len(plain.retained())) < 0.3]
+        for engine in (plain, fast):
+            engine.dismiss(gone)
+    assert sorted(plain.retained()) == sorted(fast.retained()) and plain.seen.tolist() == fast.seen.tolist()
+    assert {name: getattr(fast.totals, name) for name in COUNTS} == {name: getattr(plain.totals, name) for name in COUNTS}
 
 
 def _compare(plain: Engine, expected: Played, fast: Engine, found: Played) -> None:
