@@ -39,6 +39,8 @@ CASCADE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
 """For three streams and more, where Spark's own join is a cascade."""
 DISTANCE = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
 """For a join by distance, which is written by hand with Spark's own."""
+RELATION = (Target("spark-rocksdb", 5.0), Target("spark-heap", 5.0))
+"""For a join through a relation, which is a stream-static join and then one of two streams."""
 SMALL = (Target("spark-rocksdb", 1.0), Target("spark-heap", 1.0))
 """For batches of some thousand rows, of which most is what Spark does for a batch, however few rows there are."""
 DOUBLED = ("window", "rows", "shards")
@@ -59,6 +61,8 @@ def targets_of(job: Job) -> tuple[Target, ...]:
     """The targets of a job."""
     if not job.is_long:
         return SMALL
+    if job.facts:
+        return RELATION
     if job.reach:
         return DISTANCE
     return TARGETS if job.streams == 2 else CASCADE

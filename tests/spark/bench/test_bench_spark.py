@@ -51,6 +51,10 @@ class TestOnSpark:
         near = replace(TINY, predicate="eps:10", keys=contenders.keys_for(TINY.window, 2, reach=10))
         assert bench.check_agreement(spark, ["spark-heap", "penstock", "penstock-tenth"], near, say=silent) > 1_000
 
+    def test_a_join_through_a_relation_is_what_spark_gives_by_hand(self, spark):
+        linked = replace(TINY, facts=2_000, keys=contenders.relation_keys(2_000))
+        assert bench.check_agreement(spark, ["spark-heap", "penstock", "penstock-tenth"], linked, say=silent) > 500
+
     def test_a_difference_is_an_error(self, spark, monkeypatch):
         wider = Contender(lambda sides, job, me: contenders._penstock(sides, replace(job, window=2 * job.window), me), share=9)
         monkeypatch.setitem(CONTENDERS, "wider", wider)
@@ -142,6 +146,8 @@ def timing(name: str, pace: float, **more) -> bench.Timing:
         (["--predicate", "<"], "Spark's own join needs columns that are equal"),
         (["--predicate", "eps:0.5"], "a distance of 1 or more"),
         (["--predicate", "eps:3", "--streams", "3"], "--streams has no join by distance to compare with"),
+        (["--predicate", "eps:3", "--facts", "10"], "--facts has no join by distance to compare with"),
+        (["--facts", "10", "--streams", "3"], "--streams has no join through a relation to compare with, got --facts 10"),
     ),
 )
 def test_what_has_nothing_to_compare_with_is_refused(capsys, options, said):

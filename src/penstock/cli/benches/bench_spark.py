@@ -42,6 +42,7 @@ def spark(
     keys: Annotated[str | None, typer.Option(metavar="COUNT", help="Different keys, uniform.  [default: for 0.4 outputs per row]")] = None,
     streams: Annotated[str, typer.Option(metavar="N", help="Streams to join; of 3 and more, Spark's own join is a cascade.")] = "2",
     predicate: Annotated[str, typer.Option(metavar="=|eps:N", help="Which keys match: equal ones, or those at most so far apart.")] = "=",
+    facts: Annotated[str | None, typer.Option(metavar="N", help="Join through a relation of so many facts, not on keys.")] = None,
     shards: Annotated[str | None, typer.Option(metavar="N", help="Shards and shuffle partitions.  [default: the cores]")] = None,
     heap: Annotated[bool, typer.Option(help="Also Spark's own join on its heap store.")] = True,
     doubling: Annotated[bool, typer.Option("--doubling", help="Also double window, rows and shards, one at a time.")] = False,
@@ -53,6 +54,7 @@ def spark(
 
     Before the clock runs, the joined rows are compared: with ample memory Penstock must give the rows of Spark's own join. With a distance
     Spark's own join is the one that a user would write: rows of one stream go into three cells, cells are equal, a condition does the rest.
+    Through a relation it is a stream-static join with the facts, and then a join of the streams with conditions on times.
     """
     as_json = wants_json(form)
     given = {"batches": batches, "own-batches": own_batches, "warm-up": warm_up, "window": window}
@@ -74,7 +76,7 @@ def spark(
     for name in others:
         peers.interpreter(name)  # refuse before minutes of work
     from penstock.spark.bench import contest as bench
-    from penstock.spark.bench.contenders import CONTENDERS, Job, keys_for, reach_of, sample
+    from penstock.spark.bench.contenders import CONTENDERS, Job, keys_for, reach_of, relation_keys, sample
     from penstock.spark.session.presence import too_old
 
     lacking = too_old("penstock bench spark, for the state format 4 of Spark's own join,", (4, 2))
@@ -82,12 +84,21 @@ def spark(
         raise PenstockError(lacking)
 
     reach = reach_of(predicate)
-    for option, wanted in (("--streams", count > 2), ("--peer", bool(peer))):
+    linking = 0 if facts is None else integer(facts, "--facts", least=1)
+    for option, wanted in (("--streams", count > 2), ("--peer", bool(peer)), ("--facts", bool(linking))):
         if reach and wanted:
             raise PenstockError(f"{option} has no join by distance to compare with, got --predicate {predicate}; leave one of them out")
-    different = keys_for(sizes["window"], count, reach) if keys is None else integer(keys, "--keys", least=1)
+        if linking and wanted and option != "--facts":
+            raise PenstockError(f"{option} has no join through a relation to compare with, got --facts {linking}; leave one of them out")
+    usual_keys = relation_keys(linking) if linking else keys_for(sizes["window"], count, reach)
+    different = usual_keys if keys is None else integer(keys, "--keys", least=1)
     job = Job(
-        shards=parts, streams=count, predicate=predicate, keys=different, **{name.replace("-", "_"): size for name, size in sizes.items()}
+        shards=parts,
+        streams=count,
+        predicate=predicate,
+        facts=linking,
+        keys=different,
+        **{name.replace("-", "_"): size for name, size in sizes.items()},
     )
     names = [name for name in CONTENDERS if heap or name != "spark-heap"]
     rounds = 1 + len(stream_speed.DOUBLED) * doubling

@@ -60,10 +60,11 @@ def print_timings(timed: Sequence[Timing], beside: Sequence[PeerTiming], job: Jo
         )
     for peer in beside:
         lines.append([*_paces(peer, timed), f"{peer.outputs / peer.rows:.3f}", *[NOTHING] * 7])
+    matching = f"{job.facts:,} facts" if job.facts else f"keys {job.predicate}"
     print_table(
         columns,
         lines,
-        title=f"{job.streams} streams, keys {job.predicate}, batches of {job.rows:,} rows, window {job.window:,} rows per stream, "
+        title=f"{job.streams} streams, {matching}, batches of {job.rows:,} rows, window {job.window:,} rows per stream, "
         f"{job.keys:,} keys, {job.shards} shards, {about['cores']} cores, Spark {about['spark']}",
         caption=f"Results compared first: {about['rows_compared']:,} joined rows alike. {_warm_ups(timed)} "
         "CPU: Java and Python workers together. "

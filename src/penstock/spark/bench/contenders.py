@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
+from penstock.relation.relation import relation
 from penstock.spark.join.join import join, stream
 
 FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -29,6 +30,9 @@ _START = 1_767_225_600_000
 OBSERVED = "penstock"
 SIDES = "lrstu"
 """The names of the streams there can be."""
+_FACTS = "penstock_bench_facts"
+_EVER = 1_000_000_000_000
+"""Ms before the first row and after it, of facts that are always active."""
 _LONG = 100_000
 _USUAL = 500_000
 
@@ -45,12 +49,18 @@ class Job:
     own_batches: int = 3  # that count, of Spark's own join where its batches are long
     streams: int = 2
     predicate: str = "="
+    facts: int = 0  # of the relation that links the streams; none: they are joined on their keys
     warm_up: int = 40  # batches that do not count, while Java compiles what is slow; of Spark's own join where they are long, an eighth
 
     @property
     def reach(self) -> int:
         """How far apart keys that match may be."""
         return reach_of(self.predicate)
+
+    @property
+    def has_one_key(self) -> bool:
+        """Whether the joined row has the key once."""
+        return not (self.reach or self.facts)
 
     @property
     def is_long(self) -> bool:
@@ -118,6 +128,15 @@ def keys_for(window: int, streams: int, reach: int = 0) -> int:
     return max(1, round(window * (1 + 2 * reach) / 0.4 ** (1 / (streams - 1))))
 
 
+def relation_keys(facts: int) -> int:
+    """The different keys of each stream that a relation links: a row has one active fact on average, as a quarter is not active.
+
+    >>> relation_keys(1_000_000)
+    750000
+    """
+    return max(1, facts * 3 // 4)
+
+
 def query(spark: SparkSession, job: Job, contender: Contender) -> DataFrame:
     """The query of a contender, on rows that keep coming."""
     return contender.build({side: _source(spark, side, job) for side in sides_of(job)}, job, contender)
@@ -161,6 +180,8 @@ def _pass_through(sides: Mapping[str, DataFrame], job: Job, contender: Contender
 
 def _spark_join(sides: Mapping[str, DataFrame], job: Job, contender: Contender) -> DataFrame:
     """Spark's own join; of more than two streams a cascade, each step with bounds between the new stream and all before it."""
+    if job.facts:
+        return _spark_relation_join(sides, job)
     if job.reach:
         return _spark_distance_join(sides, job)
     first, *rest = sides
@@ -186,6 +207,35 @@ def _spark_distance_join(sides: Mapping[str, DataFrame], job: Job) -> DataFrame:
     return one.join(other, F.expr(f"{left}_cell = {right}_cell and {near}")).drop(f"{left}_cell", f"{right}_cell")
 
 
+def _spark_relation_join(sides: Mapping[str, DataFrame], job: Job) -> DataFrame:
+    """A join through a relation written by hand: the first stream with the facts that are active at its time, a stream-static join, then
+    that with the second stream, of which the time must be in the fact's interval too.
+    """
+    left, right = sides
+    facts = facts_of(sides[left].sparkSession, job)
+    known = _watermarked(sides[left], left).join(facts, F.expr(f"{left}_k = a and {left}_ts >= begin and {left}_ts < end"))
+    near = f"b = {right}_k and {right}_ts >= begin and {right}_ts < end and {_in_window(right, left, job)}"
+    return known.join(_watermarked(sides[right], right), F.expr(near)).drop("a", "b", "begin", "end")
+
+
+def facts_of(spark: SparkSession, job: Job) -> DataFrame:
+    """The facts of a job, computed once for a session: one half is always active, the other for half of the run, from somewhere on.
+
+    So three quarters are active at a time (`relation_keys`).
+    """
+    length = max(2, job.rows // job.streams * (job.warm_up + job.batches))
+    number, name = F.col("id"), f"{_FACTS}_{job.facts}_{job.keys}_{length}"
+    if not spark.catalog.tableExists(name):
+        a, b = (F.pmod(F.xxhash64(number, F.lit(f"fact {side}")), F.lit(job.keys)) for side in "ab")
+        always = number < job.facts // 2
+        begin = F.pmod(F.xxhash64(number, F.lit("begin")), F.lit(length * 3 // 2)) - F.lit(length // 2) + F.lit(_START)
+        times = [F.when(always, F.lit(_START + far)).otherwise(own) for far, own in ((-_EVER, begin), (_EVER, begin + length // 2))]
+        own = [F.timestamp_millis(time).alias(name) for time, name in zip(times, ("begin", "end"), strict=True)]
+        spark.range(job.facts).select(a.alias("a"), b.alias("b"), *own).createOrReplaceTempView(name)
+        spark.catalog.cacheTable(name)
+    return spark.table(name)
+
+
 def _in_window(side: str, other: str, job: Job) -> str:
     """The bounds on the times of two streams."""
     window = f"interval {job.window} milliseconds"
@@ -200,6 +250,11 @@ def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) ->
     streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
     memory = contender.memory(job)
     assert memory is not None, "this contender has a share of the window"
+    if job.facts:
+        left, right = streams
+        links = [f"{left}.k = a", f"b = {right}.k"]
+        facts = relation(facts_of(sides[left].sparkSession, job), links=links, begin="begin", end="end", name="facts")
+        return join(streams, through=facts, memory=memory, shards=job.shards, name=OBSERVED)
     return join(streams, on="k", predicate=job.predicate, memory=memory, shards=job.shards, name=OBSERVED)
 
 

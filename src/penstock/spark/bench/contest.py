@@ -131,7 +131,8 @@ def check_agreement(spark: SparkSession, names: list[str], job: Job, *, say: Say
     """
     rows = max(1, min(job.rows, 10_000 * job.streams) // job.streams) * job.streams
     window = max(1, min(job.window, rows // (2 * job.streams)))
-    small = replace(job, rows=rows, window=window, keys=max(1, round(job.keys * window / job.window)))
+    part = window / job.window  # of what there is to find: so that rows find as much
+    small = replace(job, rows=rows, window=window, keys=max(1, round(job.keys * part)), facts=math.ceil(job.facts * part))
     results = {}
     for name in names:
         if CONTENDERS[name].joins:
@@ -209,7 +210,7 @@ def _collect(spark: SparkSession, contender: Contender, job: Job, *, batches: in
     """The joined rows of so many batches, as a bag."""
     table = f"penstock_bench_{os.getpid()}"
     last = f"{batches * (job.rows // job.streams):09d}"
-    keys = ["k"] if not job.reach else [f"{side}_k" for side in sides_of(job)]
+    keys = ["k"] if job.has_one_key else [f"{side}_k" for side in sides_of(job)]
     columns = [*keys, *(text for side in sides_of(job) for text in (f"unix_millis({side}_ts) as {side}_ts", f"{side}_v"))]
     come = " and ".join(f"substr({side}_v, 2) < '{last}'" for side in sides_of(job))
     with _settings(spark, job, contender):
