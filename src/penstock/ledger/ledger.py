@@ -38,6 +38,9 @@ BATCH, SHARD, STREAM, ROW, ARRIVED, LEFT, TIME, KEY, IMPORTANCE, EXPIRY = (
 )  # fmt: skip
 GONE = -1
 """The stream of rows that record departures."""
+PLACES, SEEN = "_places", "_seen"
+UNLINKED = -(1 << 20)
+"""The stream of rows of the first stream that no fact linked when they came; one less of the second, and so on."""
 ASIDE = -2
 """The stream of rows of the first stream that wait because they are ahead; -3 of the second, and so on."""
 NO_LINKS = "null"
@@ -48,9 +51,9 @@ PICKLED = "pickle:"
 """Before such a function in ledgers of 0.1.0."""
 BATCH_RUN = "batch-"
 """Before the id of a run over DataFrames that do not stream: it has no commit log."""
-VERSION = 4
+VERSION = 5
 """Of the plan. In version 1, of release 0.1.0, pages have no manifests; from version 3 on they may say when each tuple expires;
-in version 4 relations link the streams, whose facts are beside the pages (relation_pages.py)."""
+in version 4 relations link the streams, whose facts are beside the pages (relation_pages.py); in version 5 one of them goes on."""
 _TEXTS = ("schema", "links", "counted")  # fields that are JSON
 _FILE = re.compile(r"batch-(\d+)-shard-(\d+)\.parquet")
 READERS = 16
@@ -92,7 +95,15 @@ class LedgerPlan:
     def version(self) -> int:
         """The first that can say all of it."""
         linked = json.loads(self.links)
+        if self.grows:
+            return 5
         return 4 if linked is not None and linked.get("relations") else 3 if self.expires else 2
+
+    @property
+    def grows(self) -> bool:
+        """Whether a relation goes on: then there are pages of its changes, and of rows that nothing linked when they came."""
+        linked = json.loads(self.links)
+        return linked is not None and any(one.get("grows") for one in linked.get("relations", []))
 
     @classmethod
     def of(cls, text: str | bytes | None, where: str = "plan.json") -> tuple[LedgerPlan, str, int]:
@@ -161,6 +172,8 @@ class Ledger:
         continues: bool = False,
         last: bool = False,
         aside: Sequence[pa.Table | None] = (),
+        unlinked: Sequence[pa.Table | None] = (),
+        versions: Sequence[int] = (),
     ) -> Attempt:
         """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
 
@@ -168,12 +181,16 @@ class Ledger:
           `expiry` where there is one, and the payload.
         * `left`: `row` and `left`, the last instant in which it took part, for all that is no longer in memory.
         * `aside`, like `arrived`: what has come and waits because it is ahead. It arrives when it is played, or dropped.
+        * `unlinked`, like `arrived`: rows that no fact linked when they came; `versions` of relations are those that the batch saw.
         * The rest is for the manifest.
         """
-        parts = [self._arrivals(stream, table) for stream, table in enumerate(arrived) if table is not None and table.num_rows]
-        parts += [
-            self._arrivals(stream, table) | {STREAM: _constant(ASIDE - stream, table.num_rows)}
-            for stream, table in enumerate(aside)
+        seen = {f"{SEEN}{which}": version for which, version in enumerate(versions)}
+        parts = [
+            self._arrivals(stream, table)
+            | ({STREAM: _constant(kind - stream, table.num_rows)} if kind else {})
+            | {name: _constant(version, table.num_rows) for name, version in seen.items()}
+            for kind, tables in ((0, arrived), (ASIDE, aside), (UNLINKED, unlinked))
+            for stream, table in enumerate(tables)
             if table is not None and table.num_rows
         ]
         if left.num_rows:
@@ -188,11 +205,12 @@ class Ledger:
             rows=sum(n for n, _ in _sized(parts)),
             size=0 if page is None else page.size,
             sha256=None if page is None else hashlib.sha256(page).hexdigest(),
-            spans=tuple(_span(table) for table in arrived),
+            spans=tuple(hull(_span(own), _span(other)) for own, other in zip(arrived, unlinked or [None] * len(arrived), strict=True)),
             promised=tuple(promised or [None] * len(arrived)),
             continues=continues,
             last=last,
             query=self.query,
+            versions=tuple(versions),
         )
         made = manifest.attempt
         if page is not None:
@@ -211,6 +229,8 @@ class Ledger:
             ours[IMPORTANCE] = column("importance")
         if self.plan.expires:
             ours[EXPIRY] = column("expiry")
+        if self.plan.grows:
+            ours[PLACES] = column("~places")
         return ours | {own: column(name, -1) for own, name in self.plan.columns(stream).items()}
 
 

@@ -62,12 +62,15 @@ class Manifest:
     last: bool = False  # of a run over DataFrames that do not stream
     layout: int = LAYOUT
     query: str | None = None  # None: written before it was named
+    versions: tuple[int, ...] = ()  # of relations that go on, by relation, which the batch saw; nothing where none does
 
     def text(self) -> bytes:
         """As JSON."""
         facts = asdict(self)
         if self.query is None:  # its digest is of a text without it
             del facts["query"]
+        if not self.versions:
+            del facts["versions"]
         return (json.dumps(facts, sort_keys=True) + "\n").encode()
 
     @property
@@ -89,6 +92,7 @@ class Manifest:
                 raise PenstockError(f"manifest {name} is of a newer release of Penstock (layout {facts['layout']}); use that release")
             facts["after"] = tuple(Attempt(*one) for one in facts["after"])
             facts["spans"] = tuple(None if span is None else (span[0], span[1]) for span in facts["spans"])
+            facts["versions"] = tuple(facts.get("versions", ()))
             found = cls(**facts | {"promised": tuple(facts["promised"])})
         except PenstockError:
             raise

@@ -79,6 +79,7 @@ def _relation(got: Any) -> bool:
         and len(got["streams"]) == len(got["slots"])
         and isinstance(got.get("weighted"), bool)
         and _texts(got.get("shown"))
+        and isinstance(got.get("grows", False), bool)
     )
 
 

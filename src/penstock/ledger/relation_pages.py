@@ -2,13 +2,19 @@
 
 facts/3fa94c….parquet    the facts of a relation: a number for each value that a link compares, times, weight, what joined rows show
       3fa94c….json       its checksum, written last
+
+Where a relation goes on, there is a page for each version of it that a batch saw: the facts that are new since the version before, and
+those that have ended since, with the values that links compare. Each names the page before it:
+
+facts/3fa94c…-000000007.parquet
+      3fa94c…-000000007.json    its checksum, and the version before: 4
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +26,8 @@ from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
 
 BEGIN, END, WEIGHT = "_begin", "_end", "_weight"
+FACT, VERSION, KNOWN, PLACE = "_fact", "_version", "_known", "_shard"
+"""Where a relation goes on: the number of a fact, the version of its line, the version since which it is known, and its shard."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class RelationPages:
     slots: tuple[int, ...]
     weighted: bool
     shown: tuple[str, ...]
+    grows: bool = False  # or another relation of the join does
 
     def columns(self, plan: LedgerPlan) -> dict[str, str]:
         """What joined rows show of it: columns of its page, and their names in the result."""
@@ -40,29 +49,59 @@ class RelationPages:
 
     def write(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table) -> None:
         """Write its facts, where they are not there yet; columns are as in a page, those of links `key` and the slot."""
-        if store.read(f"{folder}/facts/{self.file}.json") is not None:
-            return
+        if store.read(f"{self._stem(folder)}.json") is None:
+            self._put(store, self._stem(folder), self._columns(plan, table), {})
+
+    def write_changes(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table, version: int, before: int | None) -> None:
+        """Write what has changed from the version `before` on, where it is not there yet; `table` also has `fact` and `shard`."""
+        numbers = {FACT: table["fact"], PLACE: table["shard"], VERSION: pa.array([version] * len(table), pa.int64())}
+        if store.read(f"{self._stem(folder, version)}.json") is None:
+            self._put(store, self._stem(folder, version), numbers | self._columns(plan, table), {"before": before})
+
+    def _columns(self, plan: LedgerPlan, table: pa.Table) -> dict[str, Any]:
         columns = {f"_key{slot}": table[f"key{at}"] for at, slot in enumerate(self.slots)}
         columns |= {BEGIN: table["begin"], END: table["end"]} | ({WEIGHT: table["weight"]} if self.weighted else {})
         shown = {own: table[f"={name}"] for own, name in self.columns(plan).items()}
-        columns |= {own: column for own, column in shown.items() if not pa.types.is_null(column.type)}  # no void in Parquet
+        return columns | {own: column for own, column in shown.items() if not pa.types.is_null(column.type)}  # no void in Parquet
+
+    def _put(self, store: Store, stem: str, columns: dict[str, Any], told: dict[str, Any]) -> None:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd")
         page = sink.getvalue()
-        store.put(self.place(folder), page)
-        store.put(f"{folder}/facts/{self.file}.json", sealed({"sha256": hashlib.sha256(page).hexdigest()}))
+        store.put(f"{stem}.parquet", page)
+        store.put(f"{stem}.json", sealed({"sha256": hashlib.sha256(page).hexdigest()} | told))
 
-    def place(self, folder: str) -> str:
-        """Where its facts are."""
-        return f"{folder}/facts/{self.file}.parquet"
+    def _stem(self, folder: str, version: int | None = None) -> str:
+        return f"{folder}/facts/{self.file}" + ("" if version is None else f"-{version:09}")
 
-    def check(self, store: Store, folder: str) -> None:
-        """Refuse facts that are not what was written."""
-        page, where = store.read(self.place(folder)), f"{folder}/facts/{self.file}.json"
-        wanted = unsealed(store.read(where), where).get("sha256")
-        if page is None or hashlib.sha256(page).hexdigest() != wanted:
-            told = "missing" if page is None else "damaged: its checksum is not the one that it was written with"
-            raise PenstockError(f"archive must be a whole ledger: {self.place(folder)}, the facts of relation {self.name}, is {told}")
+    def pages(self, store: Store, folder: str, version: int | None) -> list[str]:
+        """The pages that have its facts, as of a version where it goes on; refused, where one is not what was written."""
+        if version is None:
+            self._checked(store, self._stem(folder))
+            return [f"{self._stem(folder)}.parquet"]
+        found = []
+        last: int | None = version
+        while last is not None:
+            told = self._checked(store, self._stem(folder, last))
+            found.append(f"{self._stem(folder, last)}.parquet")
+            before = told.get("before", last)
+            if before is not None and not (isinstance(before, int) and before < last):
+                self._refuse(found[-1], "damaged: its record does not say what it goes on from")
+            last = before
+        return found[::-1]
+
+    def _checked(self, store: Store, stem: str) -> dict[str, Any]:
+        """What is recorded of a page that is there and whole."""
+        page, where = store.read(f"{stem}.parquet"), f"{stem}.json"
+        told = unsealed(store.read(where), where)
+        if page is None:
+            self._refuse(f"{stem}.parquet", "missing")
+        elif hashlib.sha256(page).hexdigest() != told.get("sha256"):
+            self._refuse(f"{stem}.parquet", "damaged: its checksum is not the one that it was written with")
+        return told
+
+    def _refuse(self, page: str, trouble: str) -> None:
+        raise PenstockError(f"archive must be a whole ledger: {page}, the facts of relation {self.name}, is {trouble}")
 
 
 def relations_of(plan: LedgerPlan) -> list[RelationPages]:
@@ -72,7 +111,6 @@ def relations_of(plan: LedgerPlan) -> list[RelationPages]:
     []
     """
     found: Any = json.loads(plan.links)
-    return [
-        RelationPages(one["name"], one["file"], tuple(one["streams"]), tuple(one["slots"]), one["weighted"], tuple(one["shown"]))
-        for one in ([] if found is None else found.get("relations", []))
-    ]
+    told = [] if found is None else found.get("relations", [])
+    ours = [{field.name: one[field.name] for field in fields(RelationPages) if field.name in one} for one in told]
+    return [RelationPages(**one | {name: tuple(one[name]) for name in ("streams", "slots", "shown")}) for one in ours]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.core.errors import PenstockError
-from penstock.ledger.attempts import StateHeads, followed, heads_of, refuse, wrong_pages
+from penstock.ledger.attempts import StateHeads, followed, heads_of, manifests, refuse, wrong_pages
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt, Manifest, Span
 from penstock.ledger.pruning import pruned
@@ -25,6 +26,8 @@ class Choice:
     heads: list[Attempt] = field(default_factory=list)  # the last attempts that are settled
     lost: int = 0  # batches that were pruned, but may match: the last before `floor`
     floor: int = 0  # the first batch that has not been pruned
+    versions: tuple[int, ...] = ()  # of relations that go on, which the last batch saw
+    before: tuple[int, ...] = ()  # and the last batch that was settled before
 
     @property
     def times(self) -> list[Span | None]:
@@ -67,7 +70,8 @@ def choose(
         spans[one.batch] = together([*([spans[one.batch]] if one.batch in spans else []), one.spans])
     if not fresh and not loose:
         return Choice(since, since)
-    begin = reach(known, since, pages.plan.windows, together(spans.values())) if since > NOTHING else 0
+    versions, earlier = _last_seen(fresh), _last_seen(manifests(pages, before)[0].values())
+    begin = reach(known, since, pages.plan.windows, together(spans.values())) if since > NOTHING and versions == earlier else 0
     old, _, wrong = followed(pages, before, max(begin, floor), there) if begin <= since else ([], set(), [])
     refuse(wrong)
     if begin <= since:
@@ -76,7 +80,13 @@ def choose(
     counted = [one for one in (*old, *fresh) if one.sha256 is not None]
     refuse(wrong_pages(pages, counted))
     last = _last(fresh, before)
-    return Choice(since, through, [pages.page(one.attempt) for one in counted], loose, spans, last, max(0, floor - begin), floor)
+    chosen = [pages.page(one.attempt) for one in counted]
+    return Choice(since, through, chosen, loose, spans, last, max(0, floor - begin), floor, versions, earlier)
+
+
+def _last_seen(known: Iterable[Manifest]) -> tuple[int, ...]:
+    """The versions of relations that the last of these batches saw."""
+    return max(((one.batch, one.versions) for one in known), default=(NOTHING, ()))[1]
 
 
 def _refuse_pruned(pages: Pages, asked: int | None, since: int, floor: int) -> None:

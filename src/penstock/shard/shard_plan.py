@@ -66,6 +66,11 @@ class ShardPlan:
         return Pools.parse(self.options["memory"], self.streams, allocation=self.options.get("allocation") or "variable")
 
     @property
+    def keeps_unlinked(self) -> bool:
+        """Whether rows that nothing links yet are written to the ledger: a fact may become known that does."""
+        return self.archive is not None and self.through is not None and bool(self.through.followed)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """The names of the key columns in the result."""
         return tuple(self.schema.names[: self.keys])

@@ -98,3 +98,31 @@ def test_what_changes_on_time_is_seen_and_nothing_waits(spark, tmp_path):
     assert History(tmp_path / "pairs").latest() == 3 and seen[-1]["total_n_late_facts"] == 0 and seen[-1]["lost_is_exact"]
     assert emitted(spark, tmp_path) == exact(tmp_path) and len(exact(tmp_path)) > 200
     assert seen[-1]["total_n_filtered"] > seen[-1]["n_filtered"] > 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark, tmp_path):
+    every = tables()
+    if not ends:  # facts only come
+        every = [pa.concat_tables(every[: number + 1]).group_by(["a", "b", "c"]).aggregate([]) for number in range(BATCHES)]
+
+    def grow(batch: int) -> None:
+        record(every[batch], tmp_path / "pairs", keys=["a", "b"], columns=["c"], time=at(batch * SECONDS - 8 * (batch > 0)))
+
+    grow(0)
+    archive, checkpoint, to = (str(tmp_path / name) for name in ("ledger", "checkpoint", "settled"))
+    joined = ps.join(sides(spark, tmp_path), through=through(tmp_path), memory=40, shards=2, archive=archive)
+    seen = ran(joined, tmp_path, lambda batch: grow(batch + 1) if batch + 1 < BATCHES else None)
+    assert seen[-1]["total_n_late_facts"] >= 5 and seen[-1]["total_n_shed"] > 20 and seen[-1]["total_n_filtered"] > 20
+    kept, truth = emitted(spark, tmp_path), exact(tmp_path)
+    assert (truth - kept).total() > 100
+
+    names = ["l_v", "r_v", "f_c"]
+    whole = Counter(tuple(row) for row in ps.settle(archive, checkpoint=checkpoint).select(names).collect())
+    assert whole == truth - kept and set(whole.values()) == {1}
+    parts: Counter[tuple[Any, ...]] = Counter()
+    for last in range(BATCHES):  # each settlement knows what its batches knew
+        parts += Counter(tuple(row) for row in ps.settle(archive, checkpoint=checkpoint, to=to, through=last).select(names).collect())
+    assert not whole - parts and set(parts.values()) == {1} and not parts & kept
+    assert (parts == whole) is not ends  # a fact may end after a settlement that it was in
+    assert ps.debt(archive, checkpoint=checkpoint) == 0

@@ -73,13 +73,13 @@ class Known:
             which = self._relation(slot)
             facts = self.whole[which]
             own = facts.keys[:, slot - self.slots[which].start]
-            self._coverages[slot, shards] = Coverage(len(self.distinct[slot]), own, self._places(which, shards), facts.begin, facts.end)
+            self._coverages[slot, shards] = Coverage(len(self.distinct[slot]), own, self.places(which, shards), facts.begin, facts.end)
         return self._coverages[slot, shards]
 
     def facts(self, place: int, shards: int) -> list[Facts]:
         """The facts of a shard, by relation; always the same objects, so that what is made of them need not be made again."""
         if (place, shards) not in self._facts:
-            chosen = [np.flatnonzero(self._places(which, shards) == place) for which in range(len(self.through))]
+            chosen = [np.flatnonzero(self.places(which, shards) == place) for which in range(len(self.through))]
             self._facts[place, shards] = [_taken(facts, some) for facts, some in zip(self.whole, chosen, strict=True)]
         return self._facts[place, shards]
 
@@ -131,7 +131,8 @@ class Known:
     def _relation(self, slot: int) -> int:
         return next(which for which, own in enumerate(self.slots) if slot in own)
 
-    def _places(self, which: int, shards: int) -> Ints:
+    def places(self, which: int, shards: int) -> Ints:
+        """The shard of each fact of a relation."""
         own = self.tables[which][key(0)]
         return np.zeros(len(own), np.int64) if shards == 1 else placed([own], len(own), shards)
 

@@ -20,6 +20,7 @@ from penstock.shard.cells import SHARD, Batches, ticks
 from penstock.shard.facts.followed import Versions
 from penstock.shard.facts.known import key
 from penstock.shard.facts.sent import SentFacts
+from penstock.shard.facts.unlinked import with_unlinked
 from penstock.shard.facts.values import NONE
 
 
@@ -31,6 +32,7 @@ class Routing:
     stream: int
     shards: int
     versions: Callable[[], Versions] = tuple  # that the running batch sees
+    keeps: bool = False  # rows that nothing links travel too, for the ledger (unlinked.py)
 
     def __call__(self, batch: pa.RecordBatch, time: Ints) -> tuple[pa.RecordBatch, int]:
         """Rows with these times, once for each shard that they go to, with its position in a column; and how many go nowhere."""
@@ -41,6 +43,9 @@ class Routing:
             at, place = known.coverage(slot, self.shards).places(own[rows], time[rows])
             rows, shard = rows[at], place
         filtered = batch.num_rows - (int(np.count_nonzero(np.diff(rows))) + 1 if len(rows) else 0)
+        if self.keeps:
+            kinds = {slot: known.distinct[slot].type for slot in number}
+            batch, rows, shard = with_unlinked(batch, kinds, time, rows, shard, self.shards)
         routed = self._with(batch, number).take(pa.array(rows))
         return routed.append_column(SHARD, pa.array(shard)), filtered
 

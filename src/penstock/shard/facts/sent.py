@@ -69,13 +69,14 @@ def _digest(cells: Sequence[bytes]) -> str:
 
 
 class _Named:
-    """Facts under their digests, links and versions, by which they are found again."""
+    """Facts under their digests, links, versions and folders, by which they are found again: copies of a history begin alike."""
 
     def __init__(self, sent: SentFacts, versions: Versions) -> None:
         self.sent, self.versions = sent, versions
 
     def _name(self) -> Any:
-        return self.sent.digests, self.sent.through, self.versions
+        folders = tuple(None if one is None else one.folder for one in self.sent.followed)
+        return self.sent.digests, self.sent.through, self.versions, folders
 
     def __hash__(self) -> int:
         return hash((self.sent.digests, self.versions))

@@ -27,6 +27,7 @@ class ShardFacts:
         self.sent, self.number, self.shards = sent, number, shards
         self.stay = max(NEVER if stay is None else stay for stay in stays)
         self.versions: Versions = ()
+        self.before: Versions = ()  # that the batch before saw
         self.n_late = 0  # all over
         self.n_came = 0  # in this batch
         self.doubt = -NEVER  # before this time what is lost is unknown
@@ -51,7 +52,7 @@ class ShardFacts:
             if self.n_came:
                 self.n_late += self.n_came
                 self.doubt = min(seen + self.stay, NEVER)
-        self.versions = versions
+        self.before, self.versions = self.versions, versions
 
     def late(self, horizon: int) -> tuple[int, int, bool]:
         """The facts that came late in this batch, and all over; and whether rows after this horizon may have lost what nobody counts."""

@@ -12,6 +12,7 @@ from penstock.core.problem import Problem
 from penstock.core.trace import Ints
 from penstock.engine.contract import Totals
 from penstock.shard.cells import ticks
+from penstock.shard.facts.unlinked import PLACES, value_of
 from penstock.shard.shard_plan import IMPORTANCE, TIME, ShardPlan
 from penstock.shard.stream_window import EXPIRY, ends_of, expiry_column
 
@@ -47,6 +48,10 @@ class LedgerRows:
             out.append(self._table(stream, table, rows, np.full(len(rows), instant)) if len(rows) else None)
         return out
 
+    def unlinked(self, tables: Sequence[pa.Table | None]) -> list[pa.Table | None]:
+        """Rows that no fact links yet: no engine has seen them."""
+        return self.waiting([pa.table({}) if table is None else table for table in tables])
+
     def _table(self, stream: int, table: pa.Table, rows: Ints, instants: Ints) -> pa.Table:
         kept = list(self.plan.sent[stream]) if self.plan.sent else [f"key{number}" for number in range(self.plan.keys)]
         kept += [*([IMPORTANCE] if self.plan.has_importance else []), *self.plan.payload[stream]]
@@ -54,6 +59,10 @@ class LedgerRows:
         own = table.select(kept).add_column(0, TIME, pa.array(time))
         if ends_of(self.problem):
             own = own.add_column(0, EXPIRY, expiry_column(self.problem, stream, time, table))
+        if self.plan.keeps_unlinked:
+            for name in self.plan.sent[stream]:  # values, not their numbers: not all have one
+                own = own.set_column(own.column_names.index(name), name, table[value_of(name)])
+            own = own.append_column(PLACES, table[PLACES])
         for number, name in enumerate(self.plan.key_names if stream == 0 else ()):
             own = own.append_column(name, table[f"key{number}"])
         return own.add_column(0, "arrived", pa.array(instants)).add_column(0, "row", pa.array(rows))

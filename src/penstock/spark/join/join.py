@@ -183,7 +183,7 @@ def _packed(frames: list[DataFrame], plan: ShardPlan, streaming: bool) -> DataFr
     routes: list[Any] = [None] * len(frames)
     if plan.through is not None:
         versions = partial(versions_seen, plan.through, plan.name)
-        routes = [Routing(plan.through, number, len(plan.shards), versions) for number in range(len(frames))]
+        routes = [Routing(plan.through, number, len(plan.shards), versions, plan.keeps_unlinked) for number in range(len(frames))]
         frames = [frame.drop(SHARD) for frame in frames]
         if not streaming:
             frames = [_routed(frame, route, plan) for frame, route in zip(frames, routes, strict=True)]

@@ -52,7 +52,7 @@ from penstock.spark.join.join_columns import Comparison, compare
 from penstock.spark.join.route_choice import links_in_ledger, places, route_of, sent_columns
 from penstock.spark.join.routes import Route
 from penstock.spark.join.stream import Stream, prepared
-from penstock.spark.join.through import compare_through, read_relations
+from penstock.spark.join.through import Linked, compare_through, read_relations
 from penstock.spark.join.widening import widened
 from penstock.statistics.table import RUNNING
 
@@ -139,11 +139,10 @@ def plan_join(
     least, action = least_recall(min_recall)
     place = folder_of(archive)
     check_archive(place, dict(streams))
-    if place is not None and linked is not None and linked.facts.followed:
-        raise PenstockError(
-            f"archive must be left out where a relation changes while the query runs, got {archive!r}: name a version of its history"
-        )
-    limit = limit_of(ahead, sides)
+    late = place is not None and linked is not None and bool(linked.facts.followed)  # facts may be, and the ledger must be told
+    if late:
+        _check_late(sides, names, ahead)
+    limit = None if late else limit_of(ahead, sides)
     budget, common = memory_of(memory, names, allocation, overhead)
     parts = route.shards * (1 if common is None else common.parts)
     table = rates_of(given, stats, names, compared, arrow_schema(schema).types[: len(keys[0])])
@@ -202,7 +201,7 @@ def plan_join(
     if sides[0].frame.isStreaming:
         shard.engine.check_keepable()
     if archive is not None:
-        plan = _archived(plan, shard, schema, compared, [] if linked is None else linked.in_ledger)
+        plan = _archived(plan, shard, schema, compared, linked)
     if not sides[0].frame.isStreaming and least is not None and action == "warn":
         raise PenstockError(
             f'min_recall of batch DataFrames must fail, got {least:g} to warn of: say ({least:g}, "fail"), or look at the metrics'
@@ -224,8 +223,23 @@ def rates_of(given: Any, stats: str, streams: Sequence[str], compared: Compariso
     return read_given(given, streams, kinds)
 
 
-def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison, relations: list[dict[str, Any]]) -> ShardPlan:
+def _check_late(sides: Sequence[Stream], names: Sequence[str], ahead: Any) -> None:
+    """Refuse what a ledger cannot say of rows that facts link later; their copies are written in one batch, so that none may wait."""
+    for side, name in zip(sides, names, strict=True):
+        if str(side.window).partition(":")[0] in COUNTING:
+            raise PenstockError(
+                f"window of stream {name} must not count rows where an archive is kept of a join through a relation that goes on, got "
+                f"{side.window!r}: which rows count depends on facts that are not known yet"
+            )
+    if ahead not in (None, "auto"):
+        raise PenstockError(
+            f"ahead must be left out where an archive is kept of a join through a relation that goes on, got {ahead!r}: no row waits there"
+        )
+
+
+def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Comparison, linked: Linked | None) -> ShardPlan:
     """The plan with what settling must know."""
+    relations, values = ([], []) if linked is None else (linked.in_ledger, linked.values_in_ledger)
     objective = shard.problem.objective
     named = objective.name if objective.function is None else FUNCTION
     ledger = LedgerPlan(
@@ -238,7 +252,7 @@ def _archived(plan: ShardPlan, shard: Shard, schema: T.StructType, compared: Com
         condition=plan.condition,
         schema=schema.json(),
         has_importance=plan.has_importance,
-        **links_in_ledger(compared, plan.sent, relations),
+        **links_in_ledger(compared, plan.sent, relations, values),
         expires=ends_of(shard.problem),
         counted=json.dumps(counted_rows(shard.problem.windows)),
         zone=plan.facts.get(ZONE),

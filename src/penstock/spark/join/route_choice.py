@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import Predicate
-from penstock.shard.facts.known import key
+from penstock.shard.facts.known import key, slot_of
 from penstock.shard.stream_window import check_shards
 from penstock.spark.join.join_columns import Comparison
 from penstock.spark.join.routes import Route
@@ -84,12 +84,16 @@ def _plain(column: Column, kind: T.DataType) -> Column:
     return comparable(column, T.DoubleType() if isinstance(kind, T.FloatType | T.DoubleType) else kind)
 
 
-def links_in_ledger(compared: Comparison, sent: Sequence[Sequence[str]], relations: list[dict[str, Any]]) -> dict[str, str]:
-    """What settling must know of links: the columns, their types, and who is compared with whom."""
+def links_in_ledger(
+    compared: Comparison, sent: Sequence[Sequence[str]], relations: list[dict[str, Any]], values: Sequence[str]
+) -> dict[str, str]:
+    """What settling must know of links: the columns, their types, and who is compared with whom; `values` are the types of what relations
+    link, by slot, where the ledger has it.
+    """
     if compared.by_key:
         return {}
     if compared.through:
-        types = {name: "bigint" for own in sent for name in own}  # the numbers that facts have for the values
+        types = {name: values[slot_of(name)] if values else "bigint" for own in sent for name in own}  # else the numbers of the values
         return {"links": json.dumps({"sent": [list(own) for own in sent], "types": types, "links": [], "relations": relations})}
     types = {
         column: _type(kind, numeric).simpleString()

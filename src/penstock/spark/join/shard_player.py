@@ -16,6 +16,8 @@ from penstock.ledger.ledger import Ledger
 from penstock.ledger.relation_pages import relations_of
 from penstock.shard.cells import CELL, CLOCK, FILTERED, FIRST, NULLS, STAMP, STREAM, TIMES, UNKNOWN, from_cell, ticks, to_cells
 from penstock.shard.counts import LOSSES, TOTAL, counted, over_slices
+from penstock.shard.facts.recorded import write_changes
+from penstock.shard.facts.unlinked import parted
 from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard import Result, Shard
 from penstock.shard.shard_plan import ShardPlan
@@ -61,6 +63,7 @@ class ShardPlayer:
         shard.n_null += nulls
         shard.n_filtered += filtered
         shard.see(versions_seen(self.plan.through, self.plan.name))
+        tables, unlinked = parted(tables) if self.plan.keeps_unlinked else (tables, ())
         exchange = self._exchange(query, batch)
         if exchange is not None:
             share = exchange.share(batch, number, tuple(shard.holding.share.tolist()), shard.holding.heard)
@@ -68,7 +71,7 @@ class ShardPlayer:
                 shard.hold(share)
         tables, clocks = shard.sift(tables, told)
         result = yield from _handed_on(shard.pieces(tables, clocks, self._quota(number, batch)))
-        self._record(query, run, batch, number, shard, result, begins=state.head is None)
+        self._record(query, run, batch, number, shard, result, begins=state.head is None, unlinked=unlinked)
         if exchange is not None:
             exchange.tell(shard.summary(batch, exchange.heard))
         state.save(shard, result, clocks, nearby)
@@ -109,13 +112,16 @@ class ShardPlayer:
         yield _counts(self.plan, _with_filtered(sums | losses, filtered, filtered) | {"n_null": nulls, "total_n_null": nulls})
 
     def _record(
-        self, query: str, run: str | None, batch: int, number: int, shard: Shard, result: Result, *, begins: bool = True, last: bool = False
-    ) -> None:
+        self, query: str, run: str | None, batch: int, number: int, shard: Shard, result: Result, *,
+        begins: bool = True, last: bool = False, unlinked: Sequence[pa.Table | None] = (),
+    ) -> None:  # fmt: skip
         """Write the ledger, and let the shard know what was written last; what cannot be written fails the batch."""
         if self.plan.archive is None or result.left is None:
             return
         ledger = Ledger(self.plan.archive, self.plan.ledger, query, begins=begins)
-        if self.plan.through is not None and number == 0 and begins:
+        if self.plan.keeps_unlinked and number == 0 and shard.facts is not None:
+            write_changes(ledger, shard.facts)
+        elif self.plan.through is not None and number == 0 and begins:
             for pages, table in zip(relations_of(self.plan.ledger), self.plan.through.open().tables, strict=True):
                 pages.write(ledger.store, ledger.folder, self.plan.ledger, table)
         after, epoch = shard.attempts, 1 if last or query == self.plan.run else enter(ledger, run, batch, shard.attempts)
@@ -123,6 +129,7 @@ class ShardPlayer:
         made = ledger.write(
             batch, number, result.arrived, result.left, shards=len(self.plan.shards), epoch=epoch, after=after, promised=promised,
             continues=not begins and not after, last=last, aside=result.aside,
+            unlinked=shard.recorded.unlinked(unlinked), versions=() if shard.facts is None else shard.facts.versions,
         )  # fmt: skip
         shard.attempts = [made]
 

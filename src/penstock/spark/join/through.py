@@ -62,10 +62,18 @@ class Linked:
     def in_ledger(self) -> list[dict[str, Any]]:
         """What settling must know of them, beside their facts (ledger/relation_pages.py)."""
         parts = zip(self.through, slots_of(self.through), self.facts.digests, strict=True)
-        return [
+        grows = {"grows": True} if self.facts.followed else {}
+        found = [
             asdict(RelationPages(one.name, digest, one.streams, tuple(slots), one.weighted, self.facts.open().shown(which)))
             for which, (one, slots, digest) in enumerate(parts)
         ]
+        return [{name: value for name, value in one.items() if name != "grows"} | grows for one in found]
+
+    @property
+    def values_in_ledger(self) -> list[str]:
+        """The types of the values that links compare, by slot, where the ledger has values and not their numbers."""
+        distinct = self.facts.open().distinct if self.facts.followed else []
+        return [from_arrow_type(own.type, prefer_timestamp_ntz=True).simpleString() for own in distinct]
 
     def shipped(self, spark: SparkSession) -> SentFacts:
         """The facts on their way to the workers of a session."""

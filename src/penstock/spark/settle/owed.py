@@ -7,10 +7,10 @@ a row are matched with those of their own shard only.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import add, mul
+from operator import add, and_, mul
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -29,23 +29,30 @@ from penstock.ledger.ledger import (
     KEY,
     LEFT,
     NO_LINKS,
+    PLACES,
     ROW,
+    SEEN,
     SHARD,
     STREAM,
     TIME,
+    UNLINKED,
     LedgerPlan,
 )
 from penstock.ledger.manifest import Span
-from penstock.ledger.relation_pages import relations_of
+from penstock.ledger.relation_pages import KNOWN, PLACE, relations_of
 from penstock.ledger.settled_marks import NOTHING, bounds
 from penstock.spark.join.join_columns import sql_condition
 from penstock.spark.join.route_choice import read_predicate
-from penstock.spark.settle.by_facts import through_facts, weight_of
+from penstock.spark.settle.by_facts import own_name, through_facts, weight_of
 from penstock.spark.settle.trusted import plain
 
 _VALUE = "_value"
 _BUCKET = "_bucket"
 _ENDS = "_ends"
+
+Side = Callable[[Column, int], DataFrame]
+"""The rows of a stream that meet a condition, to be joined."""
+Join = Callable[[list[DataFrame]], DataFrame]
 
 
 def owed_outputs(
@@ -56,18 +63,30 @@ def owed_outputs(
     times: list[Span | None],
     objective: Objective | None = None,
     facts: Sequence[DataFrame] = (),
+    seen: Sequence[int] = (),
 ) -> DataFrame:
-    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times; `facts` by relation."""
+    """The outputs whose last member arrived after batch `since`, where the new arrivals have these times; `facts` by relation.
+
+    Where relations go on, also those whose fact became known after `since`, when batches had `seen` these versions.
+    """
     gone = ledger.where(F.col(STREAM) == GONE).groupBy(*_identity(plan)).agg(F.min(LEFT).alias(LEFT))
     ledger, plan = _with_ends(ledger, plan), _with_stays(ledger, plan)
-    if since == NOTHING:
-        owed = _joined([_side(ledger, gone, plan, stream) for stream in range(len(plan.streams))], plan, facts)
-    else:
-        spans = [(pivot, span) for pivot, span in enumerate(times) if span is not None]
-        parts = [_joined(_sides(ledger, gone, plan, since, pivot, span), plan, facts) for pivot, span in spans]
-        if not parts:  # departures only
-            return ledger.sparkSession.createDataFrame([], schema)
-        owed = reduce(DataFrame.unionByName, parts)
+
+    def copies(wanted: Column, stream: int) -> DataFrame:
+        own = ledger.where(wanted & (F.col(STREAM) == stream)).drop(LEFT)
+        return _side(own.join(gone, _identity(plan), "left"), plan, stream)
+
+    parts = _parts(plan, since, times, copies, lambda sides: _joined(sides, plan, facts).where(_unmet(plan)))
+    if plan.grows:
+        parts += _apart(ledger, plan, since, times, facts, seen)
+    if not parts:  # departures only
+        return ledger.sparkSession.createDataFrame([], schema)
+    result = reduce(DataFrame.unionByName, [_result(part, plan, schema, objective) for part in parts])
+    return result if plan.condition is None else result.where(plan.condition)
+
+
+def _result(owed: DataFrame, plan: LedgerPlan, schema: T.StructType, objective: Objective | None) -> DataFrame:
+    """Combinations as joined rows."""
     if plan.has_importance:
         value = _value(objective, [F.col(f"{IMPORTANCE}_{stream}") for stream in range(len(plan.streams))])
         owed = owed.withColumn(_VALUE, value * weight_of(plan))
@@ -76,8 +95,7 @@ def owed_outputs(
     if plan.has_importance:
         columns[schema.names[-1]] = _VALUE
     void = [field.name for field in schema if isinstance(field.dataType, T.NullType)]
-    result = owed.select(*((F.lit(None) if name in void else F.col(columns[name])).alias(name) for name in schema.names))
-    return result if plan.condition is None else result.where(plan.condition)
+    return owed.select(*((F.lit(None) if name in void else F.col(columns[name])).alias(name) for name in schema.names))
 
 
 def _with_ends(ledger: DataFrame, plan: LedgerPlan) -> DataFrame:
@@ -99,12 +117,20 @@ def _with_stays(ledger: DataFrame, plan: LedgerPlan) -> LedgerPlan:
     own = [stream for stream, expires in enumerate(plan.expires) if expires and plan.windows[stream] is None]
     if not own:
         return plan
-    longest = ledger.where(F.col(STREAM).isin(own)).groupBy(STREAM).agg(F.max(F.col(EXPIRY) - F.col(TIME)))
+    stream = F.when(F.col(STREAM) <= UNLINKED, F.lit(UNLINKED) - F.col(STREAM)).otherwise(F.col(STREAM))
+    longest = ledger.withColumn(STREAM, stream).where(F.col(STREAM).isin(own)).groupBy(STREAM).agg(F.max(F.col(EXPIRY) - F.col(TIME)))
     found = {stream: length for stream, length in longest.collect() if 0 < length < LIMIT}
     return replace(plan, windows=tuple(found.get(stream, window) for stream, window in enumerate(plan.windows)))
 
 
-def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, pivot: int, span: Span) -> list[DataFrame]:
+def _parts(plan: LedgerPlan, since: int, times: list[Span | None], side: Side, join: Join) -> list[DataFrame]:
+    """The combinations with a member of after `since`, by the first stream that brings one."""
+    if since == NOTHING:
+        return [join([side(F.lit(True), stream) for stream in range(len(plan.streams))])]
+    return [join(_sides(plan, since, pivot, span, side)) for pivot, span in enumerate(times) if span is not None]
+
+
+def _sides(plan: LedgerPlan, since: int, pivot: int, span: Span, side: Side) -> list[DataFrame]:
     """The streams, where that of `pivot` is the first to bring a new tuple: those before it bring old ones, those after it any."""
     sides = []
     for stream in range(len(plan.streams)):
@@ -115,19 +141,46 @@ def _sides(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, since: int, piv
             wanted = F.lit(True) if low is None else F.col(TIME) > low
             wanted = wanted if high is None else wanted & (F.col(TIME) < high)
             wanted = wanted & (F.col(BATCH) <= since) if stream < pivot else wanted
-        sides.append(_side(ledger.where(wanted), gone, plan, stream))
+        sides.append(side(wanted, stream))
     return sides
 
 
-def _side(ledger: DataFrame, gone: DataFrame, plan: LedgerPlan, stream: int) -> DataFrame:
-    """The arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in."""
-    tuples = ledger.where(F.col(STREAM) == stream).drop(LEFT).join(gone, _identity(plan), "left")
+def _apart(
+    ledger: DataFrame, plan: LedgerPlan, since: int, times: list[Span | None], facts: Sequence[DataFrame], seen: Sequence[int]
+) -> list[DataFrame]:
+    """The combinations whose members never had copies in the shard of their fact: when one of them came, nobody knew the fact."""
+    alone = F.col(STREAM) <= UNLINKED
+    rows = ledger.where(alone | ((F.col(STREAM) >= 0) & (F.col(SHARD) == F.get(F.col(PLACES), F.lit(0)))))  # each once
+    rows = rows.withColumn(STREAM, F.when(alone, F.lit(UNLINKED) - F.col(STREAM)).otherwise(F.col(STREAM)))
+
+    def originals(wanted: Column, stream: int) -> DataFrame:
+        return _side(rows.where(wanted & (F.col(STREAM) == stream)), plan, stream, apart=True)
+
+    shard = F.col(own_name(PLACE, 0))  # of several relations there is one
+    met = reduce(and_, (F.array_contains(F.col(f"{PLACES}_{stream}"), shard) for stream in range(len(plan.streams))))
+    parts = _parts(plan, since, times, originals, lambda sides: _joined(sides, plan, facts, apart=True).where(~met))
+    if since == NOTHING:
+        return parts
+    old = [originals(F.col(BATCH) <= since, stream) for stream in range(len(plan.streams))]
+    for which, version in enumerate(seen):
+        known = [F.col(own_name(KNOWN, other)) <= seen[other] for other in range(which)] + [F.col(own_name(KNOWN, which)) > version]
+        chosen = [own.where(wanted) for own, wanted in zip(facts, known, strict=False)]
+        parts.append(_joined(old, plan, [*chosen, *facts[which + 1 :]], apart=True))
+    return parts
+
+
+def _side(tuples: DataFrame, plan: LedgerPlan, stream: int, *, apart: bool = False) -> DataFrame:
+    """Arrivals of a stream, with `left` (null for those in memory) and, where windows are bounded, the stretch of time to match in.
+
+    Those that are joined `apart`, whatever their shards, have their places instead.
+    """
     columns = [F.col(f"_{name}") for name in plan.sent(stream)]
-    columns += [] if plan.links == NO_LINKS else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
-    own = [ARRIVED, LEFT, TIME, *([IMPORTANCE] if plan.has_importance else []), *([_ENDS] if _ENDS in ledger.columns else [])]
+    columns += [] if plan.links == NO_LINKS or apart else [F.col(SHARD)]  # a tuple has copies, which meet only those of their own shard
+    own = [ARRIVED, PLACES if apart else LEFT, TIME, *([IMPORTANCE] if plan.has_importance else [])]
+    own += [name for name in tuples.columns if name == _ENDS or name.startswith(SEEN)]
     own += [EXPIRY] if plan.expires and plan.expires[stream] else []
     columns += [F.col(name).alias(f"{name}_{stream}") for name in own]
-    columns += [F.col(own) for own in plan.columns(stream) if own in ledger.columns]
+    columns += [F.col(own) for own in plan.columns(stream) if own in tuples.columns]
     windows = [window for window in plan.windows if window is not None]
     if len(windows) == len(plan.windows):
         # Without this, the join of a long ledger would look at every pair of tuples with equal keys, however far apart.
@@ -149,9 +202,9 @@ def _floor(text: str, length: int) -> Column:
     return F.expr(f"(({text}) - pmod({text}, {length})) div {length}")
 
 
-def _joined(sides: list[DataFrame], plan: LedgerPlan, facts: Sequence[DataFrame]) -> DataFrame:
-    """The combinations that are in the exact result, but were not emitted."""
-    on = [f"_{name}" for name in plan.sent(0)] if plan.links == NO_LINKS else [SHARD]
+def _joined(sides: list[DataFrame], plan: LedgerPlan, facts: Sequence[DataFrame], *, apart: bool = False) -> DataFrame:
+    """The combinations that are in the exact result: of a shard, or `apart`, of all."""
+    on = [f"_{name}" for name in plan.sent(0)] if plan.links == NO_LINKS else [SHARD] * (not apart)
     on += [_BUCKET] if _BUCKET in sides[0].columns else []
     out = sides[0] if not facts else through_facts(sides, plan, facts, on)
     for stream, side in enumerate(sides[1:], 1):
@@ -172,8 +225,19 @@ def _joined(sides: list[DataFrame], plan: LedgerPlan, facts: Sequence[DataFrame]
         ends, arrived = f"{_ENDS}_{stream}", F.col(f"{ARRIVED}_{stream}")
         if ends in out.columns:  # those that arrive together always meet (docs/readings.md, 14)
             out = out.where(F.col(ends).isNull() | (F.col(ends) > last) | (arrived == last))
-    left = F.least(*(F.col(f"{LEFT}_{stream}") for stream in range(len(sides))))  # null, where none has left
-    return out.where(last > left)
+    return out
+
+
+def _unmet(plan: LedgerPlan) -> Column:
+    """Whether a combination of a shard was not emitted: one had left, or its fact was not known yet, when the last of them arrived."""
+    streams = range(len(plan.streams))
+    last, left = (of(*(F.col(f"{name}_{stream}") for stream in streams)) for of, name in ((F.greatest, ARRIVED), (F.least, LEFT)))
+    unmet = last > left  # null, where none has left
+    for which, one in enumerate(relations_of(plan)):
+        if one.grows:
+            seen = F.greatest(*(F.col(f"{SEEN}{which}_{stream}") for stream in streams))
+            unmet = unmet | (F.col(own_name(KNOWN, which)) > seen)
+    return unmet
 
 
 def _links(plan: LedgerPlan, stream: int) -> list[Column]:
@@ -229,6 +293,9 @@ def _own_schema(plan: LedgerPlan, result: T.StructType) -> T.StructType:
     else:
         ours += [T.StructField(f"_{name}", plain(T.DataType.fromDDL(kind))) for name, kind in links["types"].items()]
     ours += [T.StructField(EXPIRY, T.LongType())] if plan.expires else []
+    if plan.grows:
+        seen = [f"{SEEN}{which}" for which in range(len(relations_of(plan)))]
+        ours += [T.StructField(PLACES, T.ArrayType(T.LongType())), *(T.StructField(name, T.LongType()) for name in seen)]
     return T.StructType(ours + ([T.StructField(IMPORTANCE, T.DoubleType())] if plan.has_importance else []))
 
 

@@ -137,9 +137,9 @@ def settlement(
         return done
     read = ([f"{pages.store.url}/{page.name}" for page in some] for some in (chosen.pages, chosen.bare))
     with using(plan):
-        facts = facts_frames(spark, pages.store, pages.folder, pages.plan, schema)
+        facts = facts_frames(spark, pages.store, pages.folder, pages.plan, schema, chosen.versions)
         frame = pages_frame(spark, pages.plan, schema, *read)
-        owed = owed_outputs(frame, pages.plan, schema, chosen.since, chosen.times, function, facts)
+        owed = owed_outputs(frame, pages.plan, schema, chosen.since, chosen.times, function, facts, chosen.before)
     if target is None:
         return replace(done, frame=owed)
 
