@@ -35,12 +35,14 @@ class Query:
     rows: int  # per stream and batch
     window: int = 20
     lateness: int = 2
+    through: str = ""  # the folder of a history of pairs of keys that join, which goes on while the query runs
 
 
 QUERIES = {
     "prob": Query("lr", "prob", 40, "aaabbcdef", 60),
     "ep": Query("lr", "ep", 30, "abcdefghijklmnopqrst", 60),
     "three": Query("xyz", "prob", 40, "aabbcdefgh", 30),
+    "through": Query("lr", "prob", 40, "abcdef", 40, through="pairs"),
 }
 Bag = Counter[tuple[Any, ...]]
 
@@ -80,6 +82,26 @@ def exact(folder: Path, query: str) -> Bag:
         for members in _near(sides, facts.window * 1_000_000):
             found[(key, *(value for member in members for value in member))] += 1
     return found
+
+
+def facts_by(batch: int) -> pa.Table:
+    """The pairs of keys that join, before a batch: some more each time."""
+    pairs = [(a, b) for a in QUERIES["through"].keys for b in QUERIES["through"].keys]
+    Random("pairs").shuffle(pairs)
+    return pa.table({"a": [a for a, _ in pairs[: 8 + 3 * batch]], "b": [b for _, b in pairs[: 8 + 3 * batch]]})
+
+
+def exact_through(folder: Path, facts: Iterable[tuple[str, str, int | None]]) -> Bag:
+    """All pairs of rows in a window whose keys a fact links that has begun when both come; facts have no end here."""
+    window = QUERIES["through"].window * 1_000_000
+    left, right = (list(_rows(sorted((folder / side).glob("*.parquet")))) for side in "lr")
+    begins: dict[tuple[str, str], int] = {(a, b): -(1 << 62) if begin is None else begin for a, b, begin in facts}
+    return Counter(
+        (lt, lk, lv, rt, rk, rv)
+        for lt, lk, lv in left
+        for rt, rk, rv in right
+        if abs(lt - rt) < window and begins.get((lk, rk), 1 << 62) <= min(lt, rt)
+    )
 
 
 def _near(sides: Sequence[list[tuple[int, str]]], window: int) -> Iterable[tuple[tuple[int, str], ...]]:

@@ -28,7 +28,10 @@ def started(spark: SparkSession, folder: Path, query: str, shards: int = 2) -> S
     for side in facts.streams:
         frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
         sides[side] = ps.stream(frame, time="ts", window=f"{facts.window} seconds", lateness=f"{facts.lateness} seconds")
-    joined = ps.join(sides, on="k", memory=facts.memory, policy=facts.policy, shards=shards, archive=str(folder / "archive"))
+    how: dict[str, Any] = {"on": "k"}
+    if facts.through:
+        how = {"through": ps.relation(f"history:{folder / facts.through}", ["l.k = a", "b = r.k"], name="f")}
+    joined = ps.join(sides, **how, memory=facts.memory, policy=facts.policy, shards=shards, archive=str(folder / "archive"))
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     return writer.start(str(folder / "out"))
 

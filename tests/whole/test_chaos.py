@@ -6,8 +6,10 @@ processes: drivers, Python workers, executors, and those that settle beside the 
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,9 +21,11 @@ pytest.importorskip("pyspark")
 
 import chaos_job
 import penstock as ps
-from chaos import LOCAL, PATIENCE, Job, disturbed, kill_all, run, told
-from chaos_input import QUERIES, exact, settled, sink, totals, written
+from chaos import LOCAL, PATIENCE, Job, disturbed, kill_all, last, patience, run, told
+from chaos_input import QUERIES, START, STEP, exact, exact_through, facts_by, settled, sink, totals, written
 from clusters import cluster
+from penstock.relation.history import History
+from penstock.relation.record import record
 from sparks import ON_SPARK
 
 pytestmark = ON_SPARK
@@ -67,6 +71,35 @@ def test_the_death_of_a_worker_and_of_the_driver_changes_nothing(spark, calm, tm
     assert (sink(folder), totals(folder)) == calm("prob", SHORT)
 
 
+@pytest.mark.slow
+def test_deaths_while_a_relation_changes_lose_and_double_nothing(spark, tmp_path):
+    folder = written(tmp_path, "through", SHORT)
+    history = folder / QUERIES["through"].through
+
+    def grow(batch: int) -> None:  # what becomes known has begun before rows that are played
+        record(facts_by(batch), history, keys=["a", "b"], time=START + dt.timedelta(seconds=max(0, STEP * batch - 17)))
+
+    grow(0)
+
+    def follow() -> None:
+        for batch in range(SHORT - 1):
+            with patience(f"batch {batch}") as wait:
+                while last(folder, "offsets") < batch:
+                    wait()
+            grow(batch + 1)
+
+    growth = threading.Thread(target=follow, daemon=True)
+    growth.start()
+    assert disturbed(Job(folder, "through"), 0, [(1, "worker"), (3, "driver"), (5, "driver")]) == {"worker": 1, "driver": 2}
+    growth.join(PATIENCE)
+    settle(spark, folder)
+    begun = History(history).facts().select(["a", "b", "begin"]).to_pylist()
+    facts = [(one["a"], one["b"], one["begin"] and round(one["begin"].timestamp() * 1_000_000)) for one in begun]
+    emitted, owed, wanted = sink(folder), settled(folder), exact_through(folder, facts)
+    assert emitted + owed == wanted and set(wanted.values()) == {1}
+    assert min(emitted.total(), owed.total()) > wanted.total() // 10 and totals(folder)["total_n_late_facts"] > 0
+
+
 EVENTS = [(2, "worker"), (4, "driver"), (6, "worker"), (8, "driver"), (11, "worker"), (14, "driver"), (16, "worker")]
 DEATHS = {
     "prob": [(1, "before the rows"), (7, "among the rows"), (12, "1.0")],
@@ -76,7 +109,7 @@ DEATHS = {
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", DEATHS)
 def test_many_deaths_beside_a_settlement_that_never_rests_change_nothing(calm, tmp_path, query):
     folder = written(tmp_path, query, LONG)
     killed = disturbed(Job(folder, query), 1, EVENTS, DEATHS[query], settle=True)
