@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.relation.history import History
 from penstock.relation.record import record
@@ -100,7 +102,7 @@ def test_what_changes_on_time_is_seen_and_nothing_waits(spark, tmp_path):
     assert seen[-1]["total_n_filtered"] > seen[-1]["n_filtered"] > 0
 
 
-@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("ends", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark, tmp_path):
     every = tables()
     if not ends:  # facts only come
@@ -126,3 +128,51 @@ def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark
     assert not whole - parts and set(parts.values()) == {1} and not parts & kept
     assert (parts == whole) is not ends  # a fact may end after a settlement that it was in
     assert ps.debt(archive, checkpoint=checkpoint) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 3])
+def test_what_is_repaid_has_its_value_and_meets_the_condition(shards, spark, tmp_path):
+    """Of three streams a relation that goes on links two, and one that stands still the third; or one links two, with weights."""
+    names = "lmr" if shards == 1 else "lr"
+    last = names[-1]
+    frames = {tag: in_batches(spark, tmp_path / tag, parts(tag, 12 if shards == 1 else 30)) for tag in names}
+    weigh = F.expr("1.0 + length(v)")
+    streams = {
+        name: ps.stream(frame.withColumn("w", weigh), time="ts", window="12 seconds", lateness="1 minute", importance="w")
+        for name, frame in frames.items()
+    }
+    second = names[1]
+    links = ["l.k = a", f"b = {second}.k"]
+    pairs = [ps.relation(f"history:{tmp_path / 'pairs'}", links, columns=["c"], weight="x", name="f")]
+    still = [("a", "d"), ("b", "c"), ("c", "a"), ("d", "d")]
+    if shards == 1:
+        pairs.append(ps.relation({"a": [a for a, _ in still], "b": [b for _, b in still]}, ["m.k = a", "b = r.k"], name="g"))
+
+    def grow(batch: int) -> None:
+        known = pa.concat_tables(tables()[: batch + 1]).group_by(["a", "b", "c"]).aggregate([]).sort_by("c")
+        old = {row["c"]: row["x"] for row in History(tmp_path / "pairs").facts().to_pylist()} if batch else {}
+        weights = [old.get(c, 2.0 + number) for number, c in enumerate(known["c"].to_pylist())]  # which never change
+        known = known.append_column("x", pa.array(weights))
+        record(known, tmp_path / "pairs", keys=["a", "b"], columns=["c", "x"], time=at(max(0, batch * SECONDS - 9)))
+
+    grow(0)
+    how = {"memory": 30, "condition": f"l_v < {last}_v or l_k = 'a'", "shards": shards}
+    archive, checkpoint = str(tmp_path / "ledger"), str(tmp_path / "checkpoint")
+    joined = ps.join(streams, through=pairs, archive=archive, objective="sum", **how)
+    seen = ran(joined, tmp_path, lambda batch: grow(batch + 1) if batch + 1 < BATCHES else None)
+    assert seen[-1]["total_n_late_facts"] > 0
+    columns = [*(f"{name}_v" for name in names), "f_c", "value"]
+    made = Counter(tuple(row) for row in spark.read.parquet(str(tmp_path / "out" / "*")).select(columns).collect())
+    owed = Counter(tuple(row) for row in ps.settle(archive, checkpoint=checkpoint).select(columns).collect())
+    facts = History(tmp_path / "pairs").facts().to_pylist()
+    sides = {name: [row for part in parts(name, 12 if shards == 1 else 30) for row in part] for name in names}
+    wanted: Counter[tuple[Any, ...]] = Counter()
+    for members in product(*sides.values()):
+        times, keys, texts = zip(*members, strict=True)
+        near = (max(times) - min(times)).total_seconds() < 12
+        if near and (len(names) == 2 or (keys[1], keys[2]) in still) and (texts[0] < texts[-1] or keys[0] == "a"):
+            for f in facts:
+                if (f["a"], f["b"]) == keys[:2] and (f["begin"] is None or f["begin"] <= min(times[:2])):
+                    wanted[*texts, f["c"], sum(1.0 + len(text) for text in texts) * f["x"]] += 1
+    assert made + owed == wanted and min(made.total(), owed.total()) > 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -134,7 +135,10 @@ def test_what_a_relation_on_spark_must_be(spark, tmp_path):
     refused(spark.readStream.format("rate").load(), "must be a table, a file or a batch DataFrame, got a streaming DataFrame")
     record(good, tmp_path / "h", keys=["a", "b"], time=at(0))
     streaming = {"streams": sides(**{tag: in_batches(spark, tmp_path / tag, [[]]) for tag in "lr"})}
-    refused(f"history:{tmp_path / 'h'}", "archive must be left out where a relation changes", archive=str(tmp_path / "z"), **streaming)
+    kept = {"archive": str(tmp_path / "z"), **streaming}
+    refused(f"history:{tmp_path / 'h'}", "ahead must be left out where an archive is kept .* goes on, got '1 hour'", ahead="1 hour", **kept)
+    counting = {name: replace(side, window="rows:9") for name, side in streaming["streams"].items()}
+    refused(f"history:{tmp_path / 'h'}", "window of stream l must not count rows .* got 'rows:9'", **kept | {"streams": counting})
     refused("history:memory://h", "must be a history on a file system that all workers share|history must be a folder", **streaming)
     refused("feed:changes.jsonl", "must not be a feed where streams are joined, got 'feed:changes.jsonl': keep its history", **streaming)
     both = [ps.relation(good, ["l.k = a", "b = r.k"], name="f"), ps.relation(good, ["r.k = a", "b = s.k"], name="g")]

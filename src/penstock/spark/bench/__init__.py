@@ -1,4 +1,4 @@
 """`penstock bench spark`: contenders for one job, one after the other on one session.
 
-Imports core, session and join.
+Imports core, relation, session and join.
 """
