@@ -49,6 +49,22 @@ def test_facts_that_end_where_times_begin_are_counted_until_then() -> None:
         assert engine.play(Batch(stream, time, np.arange(4), values=values)).sheds.tolist() == [0]
 
 
+def test_a_fact_that_ended_as_rows_without_facts_came_counts_no_more_when_memory_becomes_smaller() -> None:
+    """Two rows have each other until 8, a third has more importance, and a row that nothing links comes at 8."""
+    facts = Facts(np.array([[0, 0], [1, 1]]), np.full(2, -(1 << 62)), np.array([8, 1 << 62]))
+    through = [Through.parse("f", ["R.x = a", "b = S.y"], "RS")]
+    values, importance = np.array([[0, -1], [-1, 0], [1, -1], [-1, 5]]), np.array([1.0, 1.0, 1.5, 1.0])
+    for stepwise in (False, True):
+        problem = Problem.of(
+            "RS", window=9, memory=3, through=through, stats="window", has_importance=True, switches={"pre-filter": "static"}
+        )
+        engine = open_engine(problem, open_policy("additive", problem), WindowCounts(), Keep(), stepwise=stepwise)
+        engine.know([facts])
+        engine.play(Batch(np.array([0, 1, 0, 1]), np.array([5, 5, 5, 8]), np.arange(4), importance, values=values))
+        problem.budget.caps[:] = 1
+        assert (sorted(engine.trim()), engine.retained().tolist()) == ([0, 1], [2])
+
+
 def test_a_long_history_of_one_value_is_passed_over_and_each_deletion_is_noticed() -> None:
     """Three hundred facts of one value follow each other, under one that is always active: a tuple has two at any time."""
     begin, end = np.append(np.arange(300) * 3, -(1 << 62)), np.append(np.arange(300) * 3 + 3, 1 << 62)

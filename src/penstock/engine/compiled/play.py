@@ -344,6 +344,8 @@ def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     logged = 0
     keep_time(memory)
     hold(memory)
+    if memory.related:
+        end_facts(memory)  # rows that nothing links may have moved the clock since
     if is_counted(memory) or memory.paired:
         count_matches(memory)
     if memory.massed and not memory.growing:
