@@ -13,6 +13,7 @@ from penstock.ledger.epochs import followed_by, runs, since_rewind
 from penstock.ledger.ledger import Page, Pages, hull
 from penstock.ledger.manifest import Attempt, Manifest, Span, attempt_in
 from penstock.ledger.pruning import pruned
+from penstock.ledger.relation_pages import relations_of
 from penstock.ledger.sealed import unsealed
 from penstock.ledger.settled_marks import Folder, Mark, last_certain, last_commit, marks
 from penstock.ledger.settlement_pages import check_commits
@@ -64,7 +65,7 @@ def verify(pages: Pages, checkpoint: Folder | None, state: StateHeads) -> Ledger
     named |= {one for mark in done for one in mark.heads}
     known, missing = _all_that_counts(pages, {*heads, *named}, floor, there)
     missing += _without_manifests(pages, floor, there, newest)
-    damaged = wrong_pages(pages, known)
+    damaged = wrong_pages(pages, known) + _facts(pages, known)
     old = [page for page in _unverified(known, bare, newest, pages.query, heads) if page.batch >= floor]
     bad = {one.batch for one in map(attempt_in, _files([*missing, *damaged])) if one is not None}
     counted = {one.attempt for one in known}
@@ -139,6 +140,21 @@ def _small_files(pages: Pages) -> None:
     for folder in ("runs", "pruned", "rewound"):
         for name in pages.store.names(f"{pages.folder}/{folder}"):
             unsealed(pages.store.read(f"{pages.folder}/{folder}/{name}"), f"{pages.folder}/{folder}/{name}")
+
+
+def _facts(pages: Pages, known: Sequence[Manifest]) -> list[str]:
+    """What is wrong with the facts of relations; where they go on, as of the versions that the last batch saw."""
+    last = max(((one.batch, one.versions) for one in known), default=(0, ()))[1]
+    wrong = []
+    for which, one in enumerate(relations_of(pages.plan)):
+        try:
+            if known and not one.grows:
+                one.pages(pages.store, pages.folder, None)
+            elif last:
+                one.pages(pages.store, pages.folder, last[which])
+        except PenstockError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def _files(texts: Sequence[str]) -> list[str]:

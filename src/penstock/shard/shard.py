@@ -27,6 +27,7 @@ from penstock.shard.counts import PLAYED, TOTAL
 from penstock.shard.division import LIVE, SPAN, for_tuples
 from penstock.shard.facts.followed import Versions
 from penstock.shard.facts.shard_facts import ShardFacts
+from penstock.shard.facts.unlinked import without_values
 from penstock.shard.given_rates import source_of
 from penstock.shard.keys import LASTING, KeyBook
 from penstock.shard.late_rows import broken_promises, without_refused
@@ -269,8 +270,9 @@ class Shard:
         lifetime = lifetimes_of(self.problem, stream, time, parts, streams)
         lifetime = None if lifetime is None else lifetime[order]
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
-        size = np.concatenate([row_bytes(part) for part in parts])[order] if self.problem.budget.in_bytes and parts else None
-        size = None if size is None else size + (self.place - TUPLE_OVERHEAD)  # the engine adds the rest
+        size = None
+        if self.problem.budget.in_bytes and parts:  # to which the engine adds the rest
+            size = np.concatenate([row_bytes(without_values(part)) for part in parts])[order] + (self.place - TUPLE_OVERHEAD)
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):

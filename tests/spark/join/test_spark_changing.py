@@ -18,8 +18,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.ledger.ledger import find
+from penstock.ledger.verify import verify
 from penstock.relation.history import History
 from penstock.relation.record import record
+from settled import no_state
 from sparks import ON_SPARK, at, in_batches
 
 pytestmark = ON_SPARK
@@ -128,6 +131,13 @@ def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark
     assert not whole - parts and set(parts.values()) == {1} and not parts & kept
     assert (parts == whole) is not ends  # a fact may end after a settlement that it was in
     assert ps.debt(archive, checkpoint=checkpoint) == 0
+    assert verify(find(archive), checkpoint, no_state).wrong == []
+    (page,) = (tmp_path / "ledger").glob("*/facts/*-000000002.parquet")
+    page.write_bytes(page.read_bytes()[:-1])
+    damaged = "000000002.parquet, the facts of relation f, is damaged"
+    with pytest.raises(ps.PenstockError, match=damaged):
+        ps.debt(archive, checkpoint=checkpoint, since=-1)
+    assert [damaged in text for text in verify(find(archive), checkpoint, no_state).wrong] == [True]
 
 
 @pytest.mark.slow

@@ -73,5 +73,14 @@ def parted(tables: Sequence[pa.Table | None]) -> tuple[list[pa.Table | None], li
     return [_or_none(table) for table in plays], [_or_none(table) for table in unlinked]
 
 
+def without_values(table: pa.Table) -> pa.Table:
+    """Rows without what they bring for the ledger only.
+
+    >>> without_values(pa.table({"key0": [3], "~key0": ["p"], "~places": [[1]]})).column_names
+    ['key0']
+    """
+    return table.select([name for name in table.column_names if not name.startswith("~")])
+
+
 def _or_none(table: pa.Table | None) -> pa.Table | None:
     return table if table is not None and table.num_rows else None
