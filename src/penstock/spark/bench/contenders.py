@@ -215,7 +215,7 @@ def _spark_relation_join(sides: Mapping[str, DataFrame], job: Job) -> DataFrame:
     facts = facts_of(sides[left].sparkSession, job)
     known = _watermarked(sides[left], left).join(facts, F.expr(f"{left}_k = a and {left}_ts >= begin and {left}_ts < end"))
     near = f"b = {right}_k and {right}_ts >= begin and {right}_ts < end and {_in_window(right, left, job)}"
-    return known.join(_watermarked(sides[right], right), F.expr(near)).drop("a", "b", "begin", "end")
+    return known.join(_watermarked(sides[right], right), F.expr(near)).drop("n", "a", "b", "begin", "end")
 
 
 def facts_of(spark: SparkSession, job: Job) -> DataFrame:
@@ -231,7 +231,7 @@ def facts_of(spark: SparkSession, job: Job) -> DataFrame:
         begin = F.pmod(F.xxhash64(number, F.lit("begin")), F.lit(length * 3 // 2)) - F.lit(length // 2) + F.lit(_START)
         times = [F.when(always, F.lit(_START + far)).otherwise(own) for far, own in ((-_EVER, begin), (_EVER, begin + length // 2))]
         own = [F.timestamp_millis(time).alias(name) for time, name in zip(times, ("begin", "end"), strict=True)]
-        spark.range(job.facts).select(a.alias("a"), b.alias("b"), *own).createOrReplaceTempView(name)
+        spark.range(job.facts).select(number.alias("n"), a.alias("a"), b.alias("b"), *own).createOrReplaceTempView(name)
         spark.catalog.cacheTable(name)
     return spark.table(name)
 
@@ -253,7 +253,7 @@ def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) ->
     if job.facts:
         left, right = streams
         links = [f"{left}.k = a", f"b = {right}.k"]
-        facts = relation(facts_of(sides[left].sparkSession, job), links=links, begin="begin", end="end", name="facts")
+        facts = relation(facts_of(sides[left].sparkSession, job), links=links, begin="begin", end="end", id="n", name="facts")
         return join(streams, through=facts, memory=memory, shards=job.shards, name=OBSERVED)
     return join(streams, on="k", predicate=job.predicate, memory=memory, shards=job.shards, name=OBSERVED)
 
