@@ -174,6 +174,7 @@ class Ledger:
         aside: Sequence[pa.Table | None] = (),
         unlinked: Sequence[pa.Table | None] = (),
         versions: Sequence[int] = (),
+        begins: int | None = None,
     ) -> Attempt:
         """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
 
@@ -211,6 +212,7 @@ class Ledger:
             last=last,
             query=self.query,
             versions=tuple(versions),
+            begins=begins,
         )
         made = manifest.attempt
         if page is not None:

@@ -63,6 +63,7 @@ class Manifest:
     layout: int = LAYOUT
     query: str | None = None  # None: written before it was named
     versions: tuple[int, ...] = ()  # of relations that go on, by relation, which the batch saw; nothing where none does
+    begins: int | None = None  # no fact that becomes known later begins before, if promises of lateness are kept
 
     def text(self) -> bytes:
         """As JSON."""
@@ -70,7 +71,7 @@ class Manifest:
         if self.query is None:  # its digest is of a text without it
             del facts["query"]
         if not self.versions:
-            del facts["versions"]
+            del facts["versions"], facts["begins"]
         return (json.dumps(facts, sort_keys=True) + "\n").encode()
 
     @property

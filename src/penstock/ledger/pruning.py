@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import LIMIT
 from penstock.ledger.attempts import manifests, refuse
 from penstock.ledger.epochs import REWIND, take
 from penstock.ledger.ledger import Page, Pages
@@ -52,7 +53,8 @@ def prune(pages: Pages, before: int | None = None) -> Removed:
         raise PenstockError(f"before must be at most the last settled batch, {done}, got {before}: what is not settled cannot be pruned")
     idle = _unmatched(pages, known)
     if before is not None and before > idle:
-        raise PenstockError(f"before must be at most {idle}, got {before}: later tuples may still match those of batch {idle}")
+        also = ", or facts link them" if pages.plan.grows else ""
+        raise PenstockError(f"before must be at most {idle}, got {before}: later tuples may still match those of batch {idle}{also}")
     floor = pruned(pages)
     upto = max(floor, idle if before is None else before)
     gone = [one for one in _all(pages) if one.batch < upto]
@@ -66,7 +68,7 @@ def prune(pages: Pages, before: int | None = None) -> Removed:
 def _unmatched(pages: Pages, known: Sequence[Mark]) -> int:
     """The first batch that a later tuple may match, if promises are kept."""
     done = settled(known)
-    if not known or pages.plan.grows:  # a fact that becomes known may link rows of any time
+    if not known:
         return 0
     heads, wrong = manifests(pages, known[-1].heads)
     refuse(wrong)
@@ -74,12 +76,14 @@ def _unmatched(pages: Pages, known: Sequence[Mark]) -> int:
         raise PenstockError(
             "archive must have been settled by this release before it can be pruned: older marks do not name what they settled"
         )
+    begins = _least([one.begins for one in heads.values()]) if pages.plan.grows else LIMIT  # of facts that are not known yet
     promised = [_least([one.promised[stream] for one in heads.values()]) for stream in range(len(pages.plan.streams))]
     for mark in known:
         for first, _, spans in mark.stretches:
             for i, (span, window) in enumerate(zip(spans, pages.plan.windows, strict=True)):
                 earliest = _least([time for k, time in enumerate(promised) if k != i])
-                if span is not None and (window is None or earliest is None or span[1] > earliest - window):
+                meets = span is not None and (window is None or earliest is None or span[1] > earliest - window)
+                if meets or (span is not None and (begins is None or span[1] >= begins)):
                     return min(first, done)
     return done
 

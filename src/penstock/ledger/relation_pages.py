@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.errors import PenstockError
-from penstock.ledger.ledger import LedgerPlan
+from penstock.ledger.ledger import LedgerPlan, Pages
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
 
@@ -53,10 +55,15 @@ class RelationPages:
             self._put(store, self._stem(folder), self._columns(plan, table), {})
 
     def write_changes(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table, version: int, before: int | None) -> None:
-        """Write what has changed from the version `before` on, where it is not there yet; `table` also has `fact` and `shard`."""
+        """Write what has changed from the version `before` on, where it is not there yet.
+
+        `table` also has `fact`, `shard`, and whether the fact was `known` before, and has ended.
+        """
         numbers = {FACT: table["fact"], PLACE: table["shard"], VERSION: pa.array([version] * len(table), pa.int64())}
+        begins = pc.min(table["begin"].filter(pc.invert(table["known"]))).as_py()
         if store.read(f"{self._stem(folder, version)}.json") is None:
-            self._put(store, self._stem(folder, version), numbers | self._columns(plan, table), {"before": before})
+            told = {"before": before, "begins": begins}
+            self._put(store, self._stem(folder, version), numbers | self._columns(plan, table), told)
 
     def _columns(self, plan: LedgerPlan, table: pa.Table) -> dict[str, Any]:
         columns = {f"_key{slot}": table[f"key{at}"] for at, slot in enumerate(self.slots)}
@@ -74,19 +81,21 @@ class RelationPages:
     def _stem(self, folder: str, version: int | None = None) -> str:
         return f"{folder}/facts/{self.file}" + ("" if version is None else f"-{version:09}")
 
-    def pages(self, store: Store, folder: str, version: int | None) -> list[str]:
-        """The pages that have its facts, as of a version where it goes on; refused, where one is not what was written."""
+    def pages(self, store: Store, folder: str, version: int | None, since: int | None = None) -> list[tuple[str, dict[str, Any]]]:
+        """The pages that have its facts, and what is recorded of them; refused, where one is not what was written.
+
+        Where it goes on, those of the versions up to one, after the version `since`.
+        """
         if version is None:
-            self._checked(store, self._stem(folder))
-            return [f"{self._stem(folder)}.parquet"]
+            return [(f"{self._stem(folder)}.parquet", self._checked(store, self._stem(folder)))]
         found = []
         last: int | None = version
-        while last is not None:
+        while last is not None and last != since:
             told = self._checked(store, self._stem(folder, last))
-            found.append(f"{self._stem(folder, last)}.parquet")
+            found.append((f"{self._stem(folder, last)}.parquet", told))
             before = told.get("before", last)
             if before is not None and not (isinstance(before, int) and before < last):
-                self._refuse(found[-1], "damaged: its record does not say what it goes on from")
+                self._refuse(found[-1][0], "damaged: its record does not say what it goes on from")
             last = before
         return found[::-1]
 
@@ -102,6 +111,16 @@ class RelationPages:
 
     def _refuse(self, page: str, trouble: str) -> None:
         raise PenstockError(f"archive must be a whole ledger: {page}, the facts of relation {self.name}, is {trouble}")
+
+
+def first_begin(pages: Pages, versions: Sequence[int], since: Sequence[int]) -> int | None:
+    """The first begin of a fact that became known after some versions, up to others; None where there is none."""
+    found = [
+        told.get("begins")
+        for one, now, was in zip(relations_of(pages.plan), versions, since, strict=True)
+        for _, told in one.pages(pages.store, pages.folder, now, was)
+    ]
+    return min((begin for begin in found if isinstance(begin, int)), default=None)
 
 
 def relations_of(plan: LedgerPlan) -> list[RelationPages]:

@@ -147,8 +147,8 @@ def together(spans: Iterable[Sequence[Span | None]]) -> list[Span | None]:
     return out
 
 
-def reach(found: Iterable[Mark], since: int, windows: Sequence[int | None], new: Sequence[Span | None]) -> int:
-    """The earliest batch with a tuple that may match a new one; `since + 1` where there is none.
+def reach(found: Iterable[Mark], since: int, windows: Sequence[int | None], new: Sequence[Span | None], begins: int | None = None) -> int:
+    """The earliest batch with a tuple that may match a new one, or by a fact that begins at `begins`; `since + 1` where there is none.
 
     Of what no mark describes, anything may match.
     """
@@ -156,8 +156,13 @@ def reach(found: Iterable[Mark], since: int, windows: Sequence[int | None], new:
     after = 0  # the first batch that has not been looked at
     for mark in sorted((mark for mark in found if mark.through <= since), key=lambda mark: mark.since):
         after = mark.through + 1 if mark.since < after else after
-    near = [first for first, _, spans in known if first < after and _meet(spans, windows, new)]
+    near = [first for first, _, spans in known if first < after and (_meet(spans, windows, new) or _goes_on(spans, begins))]
     return min(near) if near else min(after, since + 1)
+
+
+def _goes_on(old: Sequence[Span | None], begins: int | None) -> bool:
+    """Whether there is a tuple of this time or a later one."""
+    return begins is not None and any(span is not None and span[1] >= begins for span in old)
 
 
 def _meet(old: Sequence[Span | None], windows: Sequence[int | None], new: Sequence[Span | None]) -> bool:

@@ -10,6 +10,7 @@ from penstock.ledger.attempts import StateHeads, followed, heads_of, manifests, 
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt, Manifest, Span
 from penstock.ledger.pruning import pruned
+from penstock.ledger.relation_pages import first_begin
 from penstock.ledger.settled_marks import NOTHING, Folder, Mark, last_certain, last_commit, marks, reach, settled, together
 from penstock.ledger.store import Store
 
@@ -71,7 +72,8 @@ def choose(
     if not fresh and not loose:
         return Choice(since, since)
     versions, earlier = _last_seen(fresh), _last_seen(manifests(pages, before)[0].values())
-    begin = reach(known, since, pages.plan.windows, together(spans.values())) if since > NOTHING and versions == earlier else 0
+    first = first_begin(pages, versions, earlier) if earlier and versions != earlier else None
+    begin = reach(known, since, pages.plan.windows, together(spans.values()), first) if since > NOTHING else 0
     old, _, wrong = followed(pages, before, max(begin, floor), there) if begin <= since else ([], set(), [])
     refuse(wrong)
     if begin <= since:

@@ -19,11 +19,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.ledger.ledger import find
+from penstock.ledger.pruning import prune
 from penstock.ledger.verify import verify
 from penstock.relation.history import History
 from penstock.relation.record import record
 from settled import no_state
-from sparks import ON_SPARK, at, in_batches
+from sparks import ON_SPARK, add_batches, at, in_batches
 
 pytestmark = ON_SPARK
 
@@ -48,9 +49,14 @@ def tables(n: int = 7) -> list[pa.Table]:
     return [pa.table({"a": [a for a, _ in own], "b": [b for _, b in own], "c": [f"{a}{b}" for a, b in own]}) for own in found]
 
 
-def sides(spark: Any, folder: Path) -> dict[str, Any]:
+def gathered(every: list[pa.Table]) -> list[pa.Table]:
+    """The same, where facts only come."""
+    return [pa.concat_tables(every[: number + 1]).group_by(["a", "b", "c"]).aggregate([]) for number in range(len(every))]
+
+
+def sides(spark: Any, folder: Path, lateness: str = "1 minute") -> dict[str, Any]:
     streams = {tag: in_batches(spark, folder / tag, parts(tag)) for tag in "lr"}
-    return {name: ps.stream(frame, time="ts", window="12 seconds", lateness="1 minute") for name, frame in streams.items()}
+    return {name: ps.stream(frame, time="ts", window="12 seconds", lateness=lateness) for name, frame in streams.items()}
 
 
 def through(folder: Path) -> Any:
@@ -80,10 +86,10 @@ def emitted(spark: Any, folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in frame.select("l_v", "r_v", "f_c").collect())
 
 
-def exact(folder: Path) -> Counter[tuple[Any, ...]]:
+def exact(folder: Path, more: Callable[[str], list[Any]] = lambda tag: []) -> Counter[tuple[Any, ...]]:
     """By the definition, for the history as it is now."""
     facts = History(folder / "pairs").facts().to_pylist()
-    left, right = ([row for part in parts(tag) for row in part] for tag in "lr")
+    left, right = ([row for part in [*parts(tag), more(tag)] for row in part] for tag in "lr")
     return Counter(
         (lv, rv, f["c"])
         for lt, lk, lv in left
@@ -107,9 +113,7 @@ def test_what_changes_on_time_is_seen_and_nothing_waits(spark, tmp_path):
 
 @pytest.mark.parametrize("ends", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark, tmp_path):
-    every = tables()
-    if not ends:  # facts only come
-        every = [pa.concat_tables(every[: number + 1]).group_by(["a", "b", "c"]).aggregate([]) for number in range(BATCHES)]
+    every = tables() if ends else gathered(tables())
 
     def grow(batch: int) -> None:
         record(every[batch], tmp_path / "pairs", keys=["a", "b"], columns=["c"], time=at(batch * SECONDS - 8 * (batch > 0)))
@@ -160,7 +164,7 @@ def test_what_is_repaid_has_its_value_and_meets_the_condition(shards, spark, tmp
         pairs.append(ps.relation({"a": [a for a, _ in still], "b": [b for _, b in still]}, ["m.k = a", "b = r.k"], name="g"))
 
     def grow(batch: int) -> None:
-        known = pa.concat_tables(tables()[: batch + 1]).group_by(["a", "b", "c"]).aggregate([]).sort_by("c")
+        known = gathered(tables())[batch]
         old = {row["c"]: row["x"] for row in History(tmp_path / "pairs").facts().to_pylist()} if batch else {}
         weights = [old.get(c, 2.0 + number) for number, c in enumerate(known["c"].to_pylist())]  # which never change
         known = known.append_column("x", pa.array(weights))
@@ -186,3 +190,36 @@ def test_what_is_repaid_has_its_value_and_meets_the_condition(shards, spark, tmp
                 if (f["a"], f["b"]) == keys[:2] and (f["begin"] is None or f["begin"] <= min(times[:2])):
                     wanted[*texts, f["c"], sum(1.0 + len(text) for text in texts) * f["x"]] += 1
     assert made + owed == wanted and min(made.total(), owed.total()) > 50
+
+
+@pytest.mark.slow
+def test_a_fact_that_keeps_its_promise_is_settled_after_what_nothing_links_any_more_was_pruned(spark, tmp_path):
+    late = pa.table({"a": list("aabbccdd"), "b": list("cdcdcdcd"), "c": ["ac", "ad", "bc", "bd", "cc", "cd", "dc", "dd"]})
+    grown = gathered([*tables(), late])
+
+    def grow(batch: int) -> None:
+        record(grown[batch], tmp_path / "pairs", keys=["a", "b"], columns=["c"], time=at(max(0, batch * SECONDS - 8)))
+
+    def more(tag: str) -> list[Any]:
+        random = Random(f"more {tag}")
+        return [(at(BATCHES * SECONDS + random.randrange(SECONDS)), random.choice("abcd"), f"{tag}more-{row}") for row in range(30)]
+
+    grow(0)
+    streams = sides(spark, tmp_path, "1 second")
+    archive, checkpoint, to = (str(tmp_path / name) for name in ("ledger", "checkpoint", "settled"))
+    pairs = ps.relation(f"history:{tmp_path / 'pairs'}", LINKS, columns=["c"], name="f", lateness="12 seconds")
+    names, owed = ["l_v", "r_v", "f_c"], Counter[tuple[Any, ...]]()
+    for life in range(2):
+        joined = ps.join(streams, through=pairs, memory=40, shards=2, archive=archive)
+        seen = ran(joined, tmp_path, lambda batch: grow(batch + 1) if batch + 1 < BATCHES else None)
+        owed += Counter(tuple(row) for row in ps.settle(archive, checkpoint=checkpoint, to=to).select(names).collect())
+        if life == 0:
+            pages = find(archive)
+            with pytest.raises(ps.PenstockError, match="may still match those of batch 2, or facts link them"):
+                prune(pages, BATCHES - 1)
+            assert prune(pages).last == 1
+            grow(BATCHES)
+            for tag in "lr":
+                add_batches(spark, tmp_path / tag, [more(tag)])
+    assert seen[-1]["n_late_facts"] > 0 and verify(find(archive), checkpoint, no_state).wrong == []
+    assert emitted(spark, tmp_path) + owed == exact(tmp_path, more)

@@ -34,6 +34,7 @@ class Followed:
     links: tuple[pa.DataType, ...]
     shown: tuple[tuple[str, pa.DataType], ...]  # names in the joined row, and types
     first: int
+    lateness: int = 0  # how long after its begin a fact may become known
 
     def facts(self, version: int) -> pa.Table:
         """The facts as of a version, as `known.cells_of` takes them."""

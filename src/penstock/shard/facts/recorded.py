@@ -11,7 +11,7 @@ from penstock.shard.cells import SHARD
 from penstock.shard.facts.known import END, Known, key
 from penstock.shard.facts.shard_facts import ShardFacts
 
-FACT = "fact"
+FACT, KNOWN = "fact", "known"
 
 
 def changed_facts(which: int, now: Known, before: Known | None, shards: int) -> pa.Table:
@@ -37,7 +37,7 @@ def changed_facts(which: int, now: Known, before: Known | None, shards: int) -> 
         at = taken.column_names.index(key(link))
         taken = taken.set_column(at, key(link), now.distinct[slot].take(taken[key(link)].combine_chunks()))
     taken = taken.append_column(SHARD, pa.array(now.places(which, shards)[chosen]))
-    return taken.append_column(FACT, pa.array(chosen))
+    return taken.append_column(FACT, pa.array(chosen)).append_column(KNOWN, pa.array(chosen < there))
 
 
 def write_changes(ledger: Ledger, facts: ShardFacts) -> None:

@@ -58,6 +58,12 @@ class ShardFacts:
         """The facts that came late in this batch, and all over; and whether rows after this horizon may have lost what nobody counts."""
         return self.n_came, self.n_late, self.n_late > 0 and self.doubt > horizon
 
+    def begins(self, promised: Sequence[int | None]) -> int | None:
+        """The time before which no later fact begins, where these are the times before which streams promise no more rows."""
+        late = max((one.lateness for one in self.sent.followed if one is not None), default=0)
+        known = [time for time in promised if time is not None]
+        return min(known) - late if len(known) == len(promised) else None
+
     def told(self) -> dict[str, Any]:
         """What a state keeps of it, as JSON; nothing where no history goes on."""
         return {"versions": self.versions, "n_late": self.n_late, "doubt": self.doubt} if self.versions else {}

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from penstock.core.errors import PenstockError
 from penstock.core.facts import Through, check_tree, slots_of
 from penstock.core.predicate import Predicate
+from penstock.core.ticks import EVENT_TIME, length
 from penstock.ledger.relation_pages import RelationPages
 from penstock.ledger.store import local_path
 from penstock.relation.addresses import history_at, is_feed
@@ -151,7 +152,8 @@ def _followed(relation: Relation, through: Through, links: tuple[pa.DataType, ..
             raise PenstockError(
                 f"{meaning} of relation {through.name} must be left out, as its history has it, got {getattr(relation, meaning)!r}"
             )
-    return Followed(folder, relation, through, links, tuple(shown.items()), History(folder).version().number)
+    late = length(EVENT_TIME, relation.lateness, f"lateness of relation {through.name}")
+    return Followed(folder, relation, through, links, tuple(shown.items()), History(folder).version().number, late)
 
 
 def shown_fields(relation: Relation, table: pa.Table, through: Through) -> list[T.StructField]:

@@ -34,7 +34,7 @@ def facts_frames(
         shown = {own: result[name].dataType for own, name in one.columns(plan).items()}
         fields += [T.StructField(own, kind) for own, kind in shown.items() if not isinstance(kind, T.NullType)]
         pages = one.pages(store, folder, versions[which] if one.grows else None)
-        frame = spark.read.schema(T.StructType(fields)).parquet(*(f"{store.url}/{page}" for page in pages))
+        frame = spark.read.schema(T.StructType(fields)).parquet(*(f"{store.url}/{page}" for page, _ in pages))
         names = [field.name for field in fields]
         if one.grows:
             frame, names = _latest(frame), [*names, KNOWN]
