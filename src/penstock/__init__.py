@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # so that editors and type checkers know them
     from penstock.engine.contract import Keep
     from penstock.engine.run import JoinRun
     from penstock.engine.view import View
+    from penstock.experiments.plan.answer import Plan
+    from penstock.experiments.plan.plan import plan
     from penstock.generator.facts import generate_facts
     from penstock.generator.generate import generate
     from penstock.multiway.order import order_joins
@@ -40,10 +42,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "shard.shares.joint_budget", "JoinRun": "engine.run", "Keep": "engine.contract", "Optimum": "optimum.schedule",
-    "POLICIES": "policies.table", "Policy": "policies.base", "Quality": "core.quality", "StrategyRun": "multiway.strategies",
+    "POLICIES": "policies.table", "Plan": "experiments.plan.answer", "Policy": "policies.base", "Quality": "core.quality",
+    "StrategyRun": "multiway.strategies",
     "Trace": "core.trace", "View": "engine.view", "WindowStats": "multiway.stats", "check_policy": "simulator.policy_checks",
     "compare": "core.quality", "exact": "simulator.simulate", "generate": "generator.generate", "generate_facts": "generator.facts",
-    "optimum": "optimum.optimum", "order_joins": "multiway.order", "read_trace": "core.trace",
+    "optimum": "optimum.optimum", "order_joins": "multiway.order", "plan": "experiments.plan.plan", "read_trace": "core.trace",
     "relation": "relation.relation", "simulate": "simulator.simulate",
 }  # fmt: skip
 _ON_SPARK = {
@@ -95,7 +98,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Policy", "Quality", "StrategyRun", "Trace", "View", "WindowStats",
-    "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "lookup", "optimum", "order_joins",
-    "progress", "read_trace", "relation", "settle", "simulate", "stream", "truncate", "watch",
+    "POLICIES", "Budget", "JoinRun", "Keep", "Optimum", "PenstockError", "Plan", "Policy", "Quality", "StrategyRun", "Trace", "View",
+    "WindowStats", "check_policy", "compare", "debt", "exact", "explain", "generate", "generate_facts", "join", "lookup", "optimum",
+    "order_joins", "plan", "progress", "read_trace", "relation", "settle", "simulate", "stream", "truncate", "watch",
 ]  # fmt: skip

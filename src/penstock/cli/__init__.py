@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import demo, generate, ledger, optimum, order, policies, reproduce, reshard, settle, simulate, static, warm
+from penstock.cli import demo, generate, ledger, optimum, order, plan, policies, reproduce, reshard, settle, simulate, static, warm
 from penstock.cli import run as pipelines
 from penstock.cli.benches import bench
 from penstock.cli.output import Stopped, complain
@@ -35,6 +35,7 @@ for group in (
     pipelines,
     simulate,
     optimum,
+    plan,
     order,
     generate,
     policies,
