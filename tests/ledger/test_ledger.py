@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from ledgers import a_checkpoint, one_row
 from penstock.ledger.attempts import manifests
-from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, LedgerPlan, find, hull
+from penstock.ledger.ledger import BATCH, GONE, LEFT, ROW, STREAM, TIME, Ledger, find, hull
+from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.ledger.pruning import pruned
 from penstock.ledger.sealed import sealed
 from penstock.ledger.settled_marks import Mark, bounds, last_certain, last_commit, marks, query_of, reach, settled, stretches, together

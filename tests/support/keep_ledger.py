@@ -13,7 +13,7 @@ from pathlib import Path
 
 import penstock as ps
 from keep_checkpoint import hide_root, parts
-from penstock.ledger.ledger import VERSION
+from penstock.ledger.ledger_plan import VERSION
 from places import DATA
 from sparks import add_batches, in_batches, joined, new_session, ran
 

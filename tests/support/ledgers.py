@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.ledger.ledger import Ledger, LedgerPlan, find
+from penstock.ledger.ledger import Ledger, find
+from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.ledger.manifest import Attempt
 from penstock.ledger.pruning import prune
 from settled import settle

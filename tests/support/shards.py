@@ -16,7 +16,8 @@ import penstock as ps
 from engines import running_engine
 from penstock.core.batch import Batch
 from penstock.core.problem import Problem
-from penstock.ledger.ledger import Ledger, LedgerPlan
+from penstock.ledger.ledger import Ledger
+from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.ledger.manifest import Attempt
 from penstock.policies.table import POLICIES
 from policy_kinds import NEEDS_BOUND, ON_STATS

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Trace
 from penstock.ledger.attempts import followed
-from penstock.ledger.ledger import IMPORTANCE, NO_LINKS, STREAM, TIME, Pages, find
+from penstock.ledger.ledger import IMPORTANCE, STREAM, TIME, Pages, find
+from penstock.ledger.ledger_plan import NO_LINKS
 from penstock.ledger.manifest import Attempt
 
 
@@ -21,7 +22,8 @@ def archived_trace(archive: str | os.PathLike[str], *, name: str | None = None, 
     Which attempt at the newest batch counts only a checkpoint says, so that batch is left out, unless it is the only one.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from penstock.ledger.ledger import Ledger, LedgerPlan
+    >>> from penstock.ledger.ledger import Ledger
+    >>> from penstock.ledger.ledger_plan import LedgerPlan
     >>> plan = LedgerPlan("penstock", ("l", "r"), 1, (("k",), ()), (10, 10), None, None, '{"type": "struct", "fields": []}', False)
     >>> came = pa.table({"row": [0], "arrived": [1], "time": [5], "key0": ["a"], "k": ["a"]})
     >>> with TemporaryDirectory() as archive:

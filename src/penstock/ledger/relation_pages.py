@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.errors import PenstockError
-from penstock.ledger.ledger import LedgerPlan, Pages
+from penstock.ledger.ledger import Pages
+from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.store import Store
 

@@ -270,9 +270,8 @@ class Shard:
         lifetime = lifetimes_of(self.problem, stream, time, parts, streams)
         lifetime = None if lifetime is None else lifetime[order]
         importance = self._importances(parts, streams)[order] if self.plan.has_importance and parts else None
-        size = None
-        if self.problem.budget.in_bytes and parts:  # to which the engine adds the rest
-            size = np.concatenate([row_bytes(without_values(part)) for part in parts])[order] + (self.place - TUPLE_OVERHEAD)
+        weights = [row_bytes(without_values(part)) for part in parts if self.problem.budget.in_bytes]
+        size = np.concatenate(weights)[order] + (self.place - TUPLE_OVERHEAD) if weights else None  # the engine adds the rest
         ends = np.cumsum([0, *sizes])
         places = [np.empty(0, np.int64) for _ in tables]
         for number, begin, end in zip(streams, ends, ends[1:], strict=False):

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.core.errors import PenstockError
-from penstock.ledger.ledger import LedgerPlan
+from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.spark.session.first_line import first_line
 
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"

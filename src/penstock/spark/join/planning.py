@@ -19,7 +19,7 @@ from penstock.core.predicate import PredicateSpec
 from penstock.core.ticks import EVENT_TIME, in_ticks
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import COUNTING, Window
-from penstock.ledger.ledger import FUNCTION, LedgerPlan
+from penstock.ledger.ledger_plan import FUNCTION, LedgerPlan
 from penstock.ledger.store import folder_of
 from penstock.policies.base import PolicySpec
 from penstock.policies.table import AUTO

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.window import Window
 
-from penstock.ledger.ledger import NO_LINKS, TIME, LedgerPlan
+from penstock.ledger.ledger import TIME
+from penstock.ledger.ledger_plan import NO_LINKS, LedgerPlan
 from penstock.ledger.relation_pages import BEGIN, END, FACT, KNOWN, PLACE, VERSION, WEIGHT, relations_of
 from penstock.ledger.store import Store
 from penstock.spark.settle.trusted import plain

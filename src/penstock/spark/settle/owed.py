@@ -20,24 +20,8 @@ from pyspark.sql.window import Window
 from penstock.core.errors import PenstockError
 from penstock.core.trace import LIMIT
 from penstock.core.value import Objective
-from penstock.ledger.ledger import (
-    ARRIVED,
-    BATCH,
-    EXPIRY,
-    GONE,
-    IMPORTANCE,
-    KEY,
-    LEFT,
-    NO_LINKS,
-    PLACES,
-    ROW,
-    SEEN,
-    SHARD,
-    STREAM,
-    TIME,
-    UNLINKED,
-    LedgerPlan,
-)
+from penstock.ledger.ledger import ARRIVED, BATCH, EXPIRY, GONE, IMPORTANCE, KEY, LEFT, PLACES, ROW, SEEN, SHARD, STREAM, TIME, UNLINKED
+from penstock.ledger.ledger_plan import NO_LINKS, LedgerPlan
 from penstock.ledger.manifest import Span
 from penstock.ledger.relation_pages import KNOWN, PLACE, relations_of
 from penstock.ledger.settled_marks import NOTHING, bounds

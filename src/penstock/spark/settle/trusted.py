@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.core.errors import PenstockError
 from penstock.core.value import Objective
 from penstock.engine.pickled import unpickled_function
-from penstock.ledger.ledger import PICKLED, LedgerPlan, is_function
+from penstock.ledger.ledger_plan import PICKLED, LedgerPlan, is_function
 from penstock.spark.session.first_line import first_line
 
 Kind = TypeVar("Kind", bound=T.DataType)
