@@ -92,6 +92,7 @@ class Ledger:
         aside: Sequence[pa.Table | None] = (),
         unlinked: Sequence[pa.Table | None] = (),
         versions: Sequence[int] = (),
+        facts: Sequence[str] = (),
         begins: int | None = None,
     ) -> Attempt:
         """Record what a whole batch did in a shard: a page, unless nothing happened, and then its manifest, which makes it count.
@@ -129,7 +130,7 @@ class Ledger:
             continues=continues,
             last=last,
             query=self.query,
-            versions=tuple(versions),
+            facts=tuple(facts),
             begins=begins,
         )
         made = manifest.attempt

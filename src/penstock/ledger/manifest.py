@@ -62,7 +62,7 @@ class Manifest:
     last: bool = False  # of a run over DataFrames that do not stream
     layout: int = LAYOUT
     query: str | None = None  # None: written before it was named
-    versions: tuple[int, ...] = ()  # of relations that go on, by relation, which the batch saw; nothing where none does
+    facts: tuple[str, ...] = ()  # by relation, the last page of its facts, where one goes on; the first shard says it
     begins: int | None = None  # no fact that becomes known later begins before, if promises of lateness are kept
 
     def text(self) -> bytes:
@@ -70,8 +70,10 @@ class Manifest:
         facts = asdict(self)
         if self.query is None:  # its digest is of a text without it
             del facts["query"]
-        if not self.versions:
-            del facts["versions"], facts["begins"]
+        if not self.facts:
+            del facts["facts"]
+        if self.begins is None:
+            del facts["begins"]
         return (json.dumps(facts, sort_keys=True) + "\n").encode()
 
     @property
@@ -93,7 +95,7 @@ class Manifest:
                 raise PenstockError(f"manifest {name} is of a newer release of Penstock (layout {facts['layout']}); use that release")
             facts["after"] = tuple(Attempt(*one) for one in facts["after"])
             facts["spans"] = tuple(None if span is None else (span[0], span[1]) for span in facts["spans"])
-            facts["versions"] = tuple(facts.get("versions", ()))
+            facts["facts"] = tuple(facts.get("facts", ()))
             found = cls(**facts | {"promised": tuple(facts["promised"])})
         except PenstockError:
             raise

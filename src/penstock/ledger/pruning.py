@@ -12,6 +12,7 @@ from penstock.ledger.attempts import manifests, refuse
 from penstock.ledger.epochs import REWIND, take
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt
+from penstock.ledger.relation_pages import beyond_begin
 from penstock.ledger.sealed import sealed, unsealed
 from penstock.ledger.settled_marks import Mark, marks, settled
 
@@ -77,6 +78,7 @@ def _unmatched(pages: Pages, known: Sequence[Mark]) -> int:
             "archive must have been settled by this release before it can be pruned: older marks do not name what they settled"
         )
     begins = _least([one.begins for one in heads.values()]) if pages.plan.grows else LIMIT  # of facts that are not known yet
+    begins = None if begins is None else begins - beyond_begin(pages.plan)
     promised = [_least([one.promised[stream] for one in heads.values()]) for stream in range(len(pages.plan.streams))]
     for mark in known:
         for first, _, spans in mark.stretches:

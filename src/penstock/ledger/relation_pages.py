@@ -6,8 +6,11 @@ facts/3fa94c….parquet    the facts of a relation: a number for each value that
 Where a relation goes on, there is a page for each version of it that a batch saw: the facts that are new since the version before, and
 those that have ended since, with the values that links compare. Each names the page before it:
 
-facts/3fa94c…-000000007.parquet
-      3fa94c…-000000007.json    its checksum, and the version before: 4
+facts/3fa94c…-000000007-5b1e….parquet
+      3fa94c…-000000007-5b1e….json    its checksum, and the page before: 3fa94c…-000000004-c07d…
+
+The name bears the digest of what is in it, so that what an attempt has written that failed is in nobody's way: the manifests of the first
+shard say which page is the last.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.errors import PenstockError
+from penstock.core.trace import LIMIT
 from penstock.ledger.ledger import Pages
 from penstock.ledger.ledger_plan import LedgerPlan
 from penstock.ledger.sealed import sealed, unsealed
@@ -52,19 +56,23 @@ class RelationPages:
 
     def write(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table) -> None:
         """Write its facts, where they are not there yet; columns are as in a page, those of links `key` and the slot."""
-        if store.read(f"{self._stem(folder)}.json") is None:
-            self._put(store, self._stem(folder), self._columns(plan, table), {})
+        stem = f"{folder}/facts/{self.file}"
+        if store.read(f"{stem}.json") is None:
+            self._put(store, stem, self._columns(plan, table), {})
 
-    def write_changes(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table, version: int, before: int | None) -> None:
-        """Write what has changed from the version `before` on, where it is not there yet.
+    def write_changes(self, store: Store, folder: str, plan: LedgerPlan, table: pa.Table, version: int, before: str | None) -> str:
+        """Write what has changed from the page `before` on, where it is not there yet; the name of the page.
 
         `table` also has `fact`, `shard`, and whether the fact was `known` before, and has ended.
         """
         numbers = {FACT: table["fact"], PLACE: table["shard"], VERSION: pa.array([version] * len(table), pa.int64())}
-        begins = pc.min(table["begin"].filter(pc.invert(table["known"]))).as_py()
-        if store.read(f"{self._stem(folder, version)}.json") is None:
-            told = {"before": before, "begins": begins}
-            self._put(store, self._stem(folder, version), numbers | self._columns(plan, table), told)
+        columns = numbers | self._columns(plan, table)
+        told = {"before": before, "version": version, "begins": pc.min(table["begin"].filter(pc.invert(table["known"]))).as_py()}
+        digest = hashlib.sha256(json.dumps(told).encode() + _page(columns)).hexdigest()
+        name = f"{self.file}-{version:09}-{digest[:32]}"
+        if store.read(f"{folder}/facts/{name}.json") is None:
+            self._put(store, f"{folder}/facts/{name}", columns, told)
+        return name
 
     def _columns(self, plan: LedgerPlan, table: pa.Table) -> dict[str, Any]:
         columns = {f"_key{slot}": table[f"key{at}"] for at, slot in enumerate(self.slots)}
@@ -73,31 +81,27 @@ class RelationPages:
         return columns | {own: column for own, column in shown.items() if not pa.types.is_null(column.type)}  # no void in Parquet
 
     def _put(self, store: Store, stem: str, columns: dict[str, Any], told: dict[str, Any]) -> None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table(columns), sink, compression="zstd")
-        page = sink.getvalue()
+        page = _page(columns)
         store.put(f"{stem}.parquet", page)
         store.put(f"{stem}.json", sealed({"sha256": hashlib.sha256(page).hexdigest()} | told))
 
-    def _stem(self, folder: str, version: int | None = None) -> str:
-        return f"{folder}/facts/{self.file}" + ("" if version is None else f"-{version:09}")
-
-    def pages(self, store: Store, folder: str, version: int | None, since: int | None = None) -> list[tuple[str, dict[str, Any]]]:
+    def pages(self, store: Store, folder: str, last: str | None, since: str | None = None) -> list[tuple[str, dict[str, Any]]]:
         """The pages that have its facts, and what is recorded of them; refused, where one is not what was written.
 
-        Where it goes on, those of the versions up to one, after the version `since`.
+        Where it goes on, those up to the page `last`, after the page `since`.
         """
-        if version is None:
-            return [(f"{self._stem(folder)}.parquet", self._checked(store, self._stem(folder)))]
-        found = []
-        last: int | None = version
-        while last is not None and last != since:
-            told = self._checked(store, self._stem(folder, last))
-            found.append((f"{self._stem(folder, last)}.parquet", told))
-            before = told.get("before", last)
-            if before is not None and not (isinstance(before, int) and before < last):
+        if last is None:
+            stem = f"{folder}/facts/{self.file}"
+            return [(f"{stem}.parquet", self._checked(store, stem))]
+        found: list[tuple[str, dict[str, Any]]] = []
+        name: str | None = last
+        while name is not None and name != since:
+            told = self._checked(store, f"{folder}/facts/{name}")
+            found.append((f"{folder}/facts/{name}.parquet", told))
+            before, version = told.get("before", name), version_of(name)
+            if before is not None and not (isinstance(before, str) and version_of(before) < version):
                 self._refuse(found[-1][0], "damaged: its record does not say what it goes on from")
-            last = before
+            name = before
         return found[::-1]
 
     def _checked(self, store: Store, stem: str) -> dict[str, Any]:
@@ -114,14 +118,45 @@ class RelationPages:
         raise PenstockError(f"archive must be a whole ledger: {page}, the facts of relation {self.name}, is {trouble}")
 
 
-def first_begin(pages: Pages, versions: Sequence[int], since: Sequence[int]) -> int | None:
-    """The first begin of a fact that became known after some versions, up to others; None where there is none."""
+def _page(columns: dict[str, Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def version_of(page: str) -> int:
+    """The version of a relation that a page brings its facts to, by its name.
+
+    >>> version_of(f"{'3f' * 32}-000000007-{'5b' * 16}")
+    7
+    """
+    parts = page.split("-")
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else -1
+
+
+def first_time(pages: Pages, last: Sequence[str], since: Sequence[str]) -> int | None:
+    """The first time of a row that may be in an output of a fact that became known after some pages, up to others; None: of none.
+
+    What another relation links may come before the fact begins, by a window at most.
+    """
     found = [
         told.get("begins")
-        for one, now, was in zip(relations_of(pages.plan), versions, since, strict=True)
+        for one, now, was in zip(relations_of(pages.plan), last, since, strict=True)
         for _, told in one.pages(pages.store, pages.folder, now, was)
     ]
-    return min((begin for begin in found if isinstance(begin, int)), default=None)
+    begins = [begin for begin in found if isinstance(begin, int)]
+    return min(begins) - beyond_begin(pages.plan) if begins else None
+
+
+def beyond_begin(plan: LedgerPlan) -> int:
+    """How long before a fact begins a row may come that is in an output of it: where several relations link the streams, a window.
+
+    >>> beyond_begin(LedgerPlan("j", ("l", "r"), 1, (("k",), ()), (10, 10), None, None, "{}", False))
+    0
+    """
+    if len(relations_of(plan)) < 2:
+        return 0
+    return LIMIT if None in plan.windows else max(window for window in plan.windows if window is not None)
 
 
 def relations_of(plan: LedgerPlan) -> list[RelationPages]:

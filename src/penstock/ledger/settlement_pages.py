@@ -10,7 +10,7 @@ from penstock.ledger.attempts import StateHeads, followed, heads_of, manifests, 
 from penstock.ledger.ledger import Page, Pages
 from penstock.ledger.manifest import Attempt, Manifest, Span
 from penstock.ledger.pruning import pruned
-from penstock.ledger.relation_pages import first_begin
+from penstock.ledger.relation_pages import first_time
 from penstock.ledger.settled_marks import NOTHING, Folder, Mark, last_certain, last_commit, marks, reach, settled, together
 from penstock.ledger.store import Store
 
@@ -27,8 +27,8 @@ class Choice:
     heads: list[Attempt] = field(default_factory=list)  # the last attempts that are settled
     lost: int = 0  # batches that were pruned, but may match: the last before `floor`
     floor: int = 0  # the first batch that has not been pruned
-    versions: tuple[int, ...] = ()  # of relations that go on, which the last batch saw
-    before: tuple[int, ...] = ()  # and the last batch that was settled before
+    facts: tuple[str, ...] = ()  # the last pages of relations that go on, by relation
+    before: tuple[str, ...] = ()  # and those that were the last when it was settled before
 
     @property
     def times(self) -> list[Span | None]:
@@ -71,8 +71,8 @@ def choose(
         spans[one.batch] = together([*([spans[one.batch]] if one.batch in spans else []), one.spans])
     if not fresh and not loose:
         return Choice(since, since)
-    versions, earlier = _last_seen(fresh), _last_seen(manifests(pages, before)[0].values())
-    first = first_begin(pages, versions, earlier) if earlier and versions != earlier else None
+    facts, earlier = _last_facts(fresh), _last_facts(manifests(pages, before)[0].values())
+    first = first_time(pages, facts, earlier) if earlier and facts != earlier else None
     begin = reach(known, since, pages.plan.windows, together(spans.values()), first) if since > NOTHING else 0
     old, _, wrong = followed(pages, before, max(begin, floor), there) if begin <= since else ([], set(), [])
     refuse(wrong)
@@ -83,12 +83,12 @@ def choose(
     refuse(wrong_pages(pages, counted))
     last = _last(fresh, before)
     chosen = [pages.page(one.attempt) for one in counted]
-    return Choice(since, through, chosen, loose, spans, last, max(0, floor - begin), floor, versions, earlier)
+    return Choice(since, through, chosen, loose, spans, last, max(0, floor - begin), floor, facts, earlier)
 
 
-def _last_seen(known: Iterable[Manifest]) -> tuple[int, ...]:
-    """The versions of relations that the last of these batches saw."""
-    return max(((one.batch, one.versions) for one in known), default=(NOTHING, ()))[1]
+def _last_facts(known: Iterable[Manifest]) -> tuple[str, ...]:
+    """The last pages of facts in the last of these batches, by relation."""
+    return max(((one.batch, one.facts) for one in known if one.facts), default=(NOTHING, ()))[1]
 
 
 def _refuse_pruned(pages: Pages, asked: int | None, since: int, floor: int) -> None:

@@ -143,8 +143,8 @@ def _small_files(pages: Pages) -> None:
 
 
 def _facts(pages: Pages, known: Sequence[Manifest]) -> list[str]:
-    """What is wrong with the facts of relations; where they go on, as of the versions that the last batch saw."""
-    last = max(((one.batch, one.versions) for one in known), default=(0, ()))[1]
+    """What is wrong with the facts of relations; where they go on, as the last batch knew them."""
+    last = max(((one.batch, one.facts) for one in known if one.facts), default=(0, ()))[1]
     wrong = []
     for which, one in enumerate(relations_of(pages.plan)):
         try:

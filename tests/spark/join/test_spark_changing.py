@@ -23,6 +23,7 @@ from penstock.ledger.pruning import prune
 from penstock.ledger.verify import verify
 from penstock.relation.history import History
 from penstock.relation.record import record
+from penstock.spark.reshard.reshard import reshard
 from settled import no_state
 from sparks import ON_SPARK, add_batches, at, in_batches
 
@@ -136,9 +137,9 @@ def test_what_facts_that_become_known_late_would_have_made_is_repaid(ends, spark
     assert (parts == whole) is not ends  # a fact may end after a settlement that it was in
     assert ps.debt(archive, checkpoint=checkpoint) == 0
     assert verify(find(archive), checkpoint, no_state).wrong == []
-    (page,) = (tmp_path / "ledger").glob("*/facts/*-000000002.parquet")
+    (page,) = (tmp_path / "ledger").glob("*/facts/*-000000002-*.parquet")
     page.write_bytes(page.read_bytes()[:-1])
-    damaged = "000000002.parquet, the facts of relation f, is damaged"
+    damaged = f"{page.name}, the facts of relation f, is damaged"
     with pytest.raises(ps.PenstockError, match=damaged):
         ps.debt(archive, checkpoint=checkpoint, since=-1)
     assert [damaged in text for text in verify(find(archive), checkpoint, no_state).wrong] == [True]
@@ -223,3 +224,32 @@ def test_a_fact_that_keeps_its_promise_is_settled_after_what_nothing_links_any_m
                 add_batches(spark, tmp_path / tag, [more(tag)])
     assert seen[-1]["n_late_facts"] > 0 and verify(find(archive), checkpoint, no_state).wrong == []
     assert emitted(spark, tmp_path) + owed == exact(tmp_path, more)
+
+
+@pytest.mark.slow
+def test_in_a_chain_a_late_fact_reaches_a_window_back(spark, tmp_path):
+    """The new fact links l and m from 20 on; r came at 12, before it, and is linked to m by the other relation."""
+    rows = {
+        "l": [[(at(1), "z", "l0")], [(at(20), "a", "l1")], [(at(60), "z", "l2")]],
+        "m": [[(at(1), "z", "m0")], [(at(21), "b", "m1")], [(at(60), "z", "m2")]],
+        "r": [[(at(12), "c", "r0")], [(at(21), "z", "r1")], [(at(60), "z", "r2")]],
+    }
+    streams = {name: ps.stream(in_batches(spark, tmp_path / name, own), time="ts", window="12 seconds") for name, own in rows.items()}
+    for name, key in (("f", "q"), ("g", "b")):
+        record(pa.table({"a": [key], "b": ["q" if name == "f" else "c"]}), tmp_path / name, keys=["a", "b"], time=at(0))
+    links = {"f": ["l.k = a", "b = m.k"], "g": ["m.k = a", "b = r.k"]}
+    through = [ps.relation(f"history:{tmp_path / name}", own, name=name, lateness="12 seconds") for name, own in links.items()]
+
+    def after(batch: int) -> None:
+        if batch == 1:
+            record(pa.table({"a": ["q", "a"], "b": ["q", "b"]}), tmp_path / "f", keys=["a", "b"], time=at(20))
+
+    archive, checkpoint, to = (str(tmp_path / name) for name in ("ledger", "checkpoint", "settled"))
+    ran(ps.join(streams, through=through, memory=100, archive=archive), tmp_path, after)
+    assert ps.settle(archive, checkpoint=checkpoint, to=to, through=1).count() == 0
+    with pytest.raises(ps.PenstockError, match="may still match those of batch 0, or facts link them"):
+        prune(find(archive), 1)
+    owed = ps.settle(archive, checkpoint=checkpoint, to=to).select("l_v", "m_v", "r_v").collect()
+    assert [tuple(row) for row in owed] == [("l1", "m1", "r0")] and ps.debt(archive, checkpoint=checkpoint) == 0
+    with pytest.raises(ps.PenstockError, match="the state of a join through relations cannot be divided anew"):
+        reshard(spark, checkpoint, 3)

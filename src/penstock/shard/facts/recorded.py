@@ -41,10 +41,13 @@ def changed_facts(which: int, now: Known, before: Known | None, shards: int) -> 
 
 
 def write_changes(ledger: Ledger, facts: ShardFacts) -> None:
-    """Write what has changed in the relations of a shard since the batch before, where anything has."""
+    """Write what has changed in the relations of a shard since the batch before, and take note of the last pages."""
     before = facts.sent.open(facts.before) if facts.before else None
+    last = []
     for which, pages in enumerate(relations_of(ledger.plan)):
-        now, was = (versions[which] if versions else None for versions in (facts.versions, facts.before))
-        if now is not None and now != was:
+        page = facts.pages[which] if facts.pages else None
+        if page is None or facts.versions[which] != facts.before[which]:
             table = changed_facts(which, facts.known, before, facts.shards)
-            pages.write_changes(ledger.store, ledger.folder, ledger.plan, table, now, was)
+            page = pages.write_changes(ledger.store, ledger.folder, ledger.plan, table, facts.versions[which], page)
+        last.append(page)
+    facts.pages = tuple(last)

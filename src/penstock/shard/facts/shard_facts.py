@@ -28,6 +28,7 @@ class ShardFacts:
         self.stay = max(NEVER if stay is None else stay for stay in stays)
         self.versions: Versions = ()
         self.before: Versions = ()  # that the batch before saw
+        self.pages: tuple[str, ...] = ()  # the last of each relation in the ledger, which the first shard writes
         self.n_late = 0  # all over
         self.n_came = 0  # in this batch
         self.doubt = -NEVER  # before this time what is lost is unknown
@@ -66,12 +67,14 @@ class ShardFacts:
 
     def told(self) -> dict[str, Any]:
         """What a state keeps of it, as JSON; nothing where no history goes on."""
-        return {"versions": self.versions, "n_late": self.n_late, "doubt": self.doubt} if self.versions else {}
+        told = {"versions": self.versions, "n_late": self.n_late, "doubt": self.doubt, "pages": self.pages}
+        return told if self.versions else {}
 
     def restore(self, told: dict[str, Any]) -> None:
         """Take over what `told` gave."""
         if told:
             self.versions, self.n_late, self.doubt = tuple(told["versions"]), told["n_late"], told["doubt"]
+            self.pages = tuple(told.get("pages", ()))
 
 
 def late_facts(before: Facts, now: Facts, seen: int) -> int:

@@ -130,6 +130,7 @@ class ShardPlayer:
             batch, number, result.arrived, result.left, shards=len(self.plan.shards), epoch=epoch, after=after, promised=promised,
             continues=not begins and not after, last=last, aside=result.aside,
             unlinked=shard.recorded.unlinked(unlinked), versions=() if shard.facts is None else shard.facts.versions,
+            facts=() if shard.facts is None else shard.facts.pages,
             begins=None if shard.facts is None else shard.facts.begins(promised),
         )  # fmt: skip
         shard.attempts = [made]

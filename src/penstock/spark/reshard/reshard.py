@@ -57,9 +57,10 @@ def _rewritten(spark: SparkSession, rows: StateRows, count: int) -> StateRows:
     facts = made_with(rows["head"][0][2])
     fixed = facts["fixed"]
     if fixed.get("compared") is not None:
+        how = "through relations" if "through" in fixed else f"by {fixed['predicate']!r}"
         raise PenstockError(
-            f"the state of a join by {fixed['predicate']!r} cannot be divided anew, only that of keys named by on=: its rows may be in "
-            "shards by cell, or be copies in a matrix; use a new checkpoint"
+            f"the state of a join {how} cannot be divided anew, only that of keys named by on=: its rows may be in shards by cell or by "
+            "fact, or be copies in a matrix; use a new checkpoint"
         )
     if not _divisible(fixed, plan_of(facts)):  # before any of the state is read
         raise PenstockError("the state of a policy or value function of yours cannot be divided; use a new checkpoint")

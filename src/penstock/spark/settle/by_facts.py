@@ -23,9 +23,9 @@ from penstock.spark.settle.trusted import plain
 
 
 def facts_frames(
-    spark: SparkSession, store: Store, folder: str, plan: LedgerPlan, result: T.StructType, versions: Sequence[int] = ()
+    spark: SparkSession, store: Store, folder: str, plan: LedgerPlan, result: T.StructType, last: Sequence[str] = ()
 ) -> list[DataFrame]:
-    """The facts of a ledger, by relation, with columns that no other has; where relations go on, as of these versions."""
+    """The facts of a ledger, by relation, with columns that no other has; where relations go on, up to their last pages."""
     frames = []
     types = json.loads(plan.links)["types"] if plan.links != NO_LINKS else {}
     for which, one in enumerate(relations_of(plan)):
@@ -34,7 +34,7 @@ def facts_frames(
         fields += [T.StructField(name, T.LongType()) for name in (FACT, VERSION, PLACE)] * one.grows
         shown = {own: result[name].dataType for own, name in one.columns(plan).items()}
         fields += [T.StructField(own, kind) for own, kind in shown.items() if not isinstance(kind, T.NullType)]
-        pages = one.pages(store, folder, versions[which] if one.grows else None)
+        pages = one.pages(store, folder, last[which] if one.grows else None)
         frame = spark.read.schema(T.StructType(fields)).parquet(*(f"{store.url}/{page}" for page, _ in pages))
         names = [field.name for field in fields]
         if one.grows:

@@ -21,6 +21,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.value import ObjectiveSpec
 from penstock.ledger.ledger import Pages, find
 from penstock.ledger.places import mixed
+from penstock.ledger.relation_pages import version_of
 from penstock.ledger.settled_marks import Folder, Mark, query_of, stretches
 from penstock.ledger.settlement_pages import check_target, choose
 from penstock.ledger.store import Store
@@ -137,9 +138,11 @@ def settlement(
         return done
     read = ([f"{pages.store.url}/{page.name}" for page in some] for some in (chosen.pages, chosen.bare))
     with using(plan):
-        facts = facts_frames(spark, pages.store, pages.folder, pages.plan, schema, chosen.versions)
+        facts = facts_frames(spark, pages.store, pages.folder, pages.plan, schema, chosen.facts)
         frame = pages_frame(spark, pages.plan, schema, *read)
-        owed = owed_outputs(frame, pages.plan, schema, chosen.since, chosen.times, function, facts, chosen.before)
+        owed = owed_outputs(
+            frame, pages.plan, schema, chosen.since, chosen.times, function, facts, [version_of(page) for page in chosen.before]
+        )
     if target is None:
         return replace(done, frame=owed)
 
