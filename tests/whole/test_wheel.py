@@ -32,7 +32,7 @@ def test_it_describes_itself(wheel):
     found = described(wheel)
     assert (found.metadata["Name"], found.metadata["License-Expression"]) == ("penstock-spark", "Apache-2.0")
     assert found.metadata["Description-Content-Type"] == "text/markdown" and "Typing :: Typed" in found.metadata.get_all("Classifier")
-    assert {"spark", "test", "dev"} == set(found.metadata.get_all("Provides-Extra"))
+    assert {"spark", "duckdb", "postgres", "test", "dev"} == set(found.metadata.get_all("Provides-Extra"))
     needed = [text for text in found.requires or () if "extra ==" not in text]
     assert not [text for text in needed if text.startswith(("pyspark", "pandas", "protobuf"))]
     names = {str(path) for path in found.files or ()}

@@ -28,6 +28,7 @@ from penstock.cli.texts import check_size, integer, real, settings, span, words
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
+    from penstock.core.trace import Trace
     from penstock.experiments.plan.answer import Plan
 
 _STEPS = 60
@@ -93,6 +94,7 @@ def plan(
             if text is not None:
                 raise PenstockError(f"{option} must be left out with --archive, whose ledger says it, got {text!r}")
         found, windows = archived_trace(archive, name=name)
+        said: dict[str, dict[str, Any]] = {}
         length: Any = windows if window is None else window
     else:
         if window is None:
@@ -101,17 +103,16 @@ def plan(
         columns = {"time": time, "key": key, "importance": importance, "size": size}
         found = read_input(traces or [], **columns, predicate=predicate, through=(), streams=streams, time_unit=time_unit).trace
         length = window
+        said = _said(found, time=time, key=key, importance=importance) if len(traces or []) > 1 else {}
 
     from penstock.experiments.plan.plan import plan as planned
-
-    times = dict(zip(found.streams, (own[0] for own in by_stream(time or "time", "--time", found.streams, one=True)), strict=True))
 
     with Bar(_STEPS, "loading the engine (compiled on first use)") as bar:
         made = planned(
             found, window=length, recall=share, policies=None if policy is None else words(policy, "--policy"), memories=sizes,
             shards=None if shards is None else integer(shards, "--shards", least=1), predicate=predicate, objective=objective,
             matches=matches, half_life=None if half_life is None else span(half_life, "--half-life"), switches=settings(switch or ()),
-            rows=integer(rows, "--rows", least=1), time=times, progress=announcing(bar),
+            rows=integer(rows, "--rows", least=1), columns=said, progress=announcing(bar),
         )  # fmt: skip
     if plot:
         from penstock.experiments.figures import save
@@ -125,6 +126,17 @@ def plan(
         _print(made)
     if made.kept.share < share:
         note(f"no memory that was tried keeps {share:.1%}")
+
+
+def _said(trace: Trace, **columns: str | None) -> dict[str, dict[str, Any]]:
+    """What is told of streams that have a file each: the names that columns have there."""
+    said: dict[str, dict[str, Any]] = {name: {} for name in trace.streams}
+    for what, text in columns.items():
+        own = by_stream(text, f"--{what}", trace.streams) if text is not None else []
+        for name, names in zip(trace.streams, own, strict=False):
+            if what != "key" or tuple(names) != tuple(trace.key_columns):
+                said[name][what] = names[0] if len(names) == 1 else names
+    return said
 
 
 def _print(made: Plan) -> None:

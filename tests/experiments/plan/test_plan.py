@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,61 @@ def test_what_cannot_be_planned_is_refused(trace, options, said):
 def test_streams_that_never_meet_are_refused():
     with pytest.raises(ps.PenstockError, match="trace must have rows that are joined after the first window, got none"):
         ps.plan(ps.Trace.from_streams(R="aaaa", S="bbbb"), window=2)
+
+
+def test_rows_out_of_order_are_played_in_the_order_of_their_times():
+    random = np.random.default_rng(2)
+    time = np.arange(3000) - random.integers(0, 30, 3000) * (random.random(3000) < 0.2)
+    table = {"stream": random.choice(["R", "S"], 3000), "time": time, "key": random.integers(0, 40, 3000)}
+    ordered = np.argsort(time, kind="stable")
+    found, same = (
+        ps.plan(
+            ps.Trace({name: np.asarray(column)[rows] for name, column in table.items()}, streams=["R", "S"]), window=100, policies=["prob"]
+        )
+        for rows in (np.arange(3000), ordered)
+    )
+    assert found == same
+
+
+def test_a_promise_that_is_broken_costs_outputs(trace):
+    found = ps.plan(trace, window=300, matches=1, policies=["fifo"], memories=[40])
+    start = int(Blocks.of(trace, 300).times[0])
+    run = ps.simulate(trace, window=300, memory=40, policy="fifo", matches=1, start=start)
+    assert found.kept.share == pytest.approx(run.n_output / ps.exact(trace, window=300, start=start).n_output)
+
+
+def test_the_join_to_paste_is_the_one_that_was_planned(trace):
+    weighed = ps.generate(2000, keys=30, importance="uniform", seed=1)
+    said = {"R": {"time": "ts", "importance": "w"}, "S": {"time": "at", "key": "other"}}
+    found = ps.plan(weighed, window={"R": 50, "S": 80}, objective="max", policies=["dimpprob"], recall=0.5, columns=said, shards=3)
+    code = found.code()
+    assert 'ps.stream(R, time="ts", window=50, importance="w")' in code
+    assert 'ps.stream(S, time="at", window=80, importance="importance", key="other")' in code
+    assert 'on="key", objective="max", memory=' in code and 'policy="dimpprob", shards=3' in code
+    pipeline = tomllib.loads(found.snippet())
+    assert pipeline["streams"]["S"] == {"time": "at", "window": 80, "importance": "importance", "key": "other"}
+    assert pipeline["join"]["objective"] == "max" and pipeline["join"]["memory"] == found.memory
+    near = ps.plan(trace, window=20, predicate="eps:1", policies=["prob"], recall=0.5)
+    assert 'predicate="eps:1"' in near.code() and near.streams is None
+
+
+def test_null_keys_and_lifetimes_are_what_they_are():
+    random = np.random.default_rng(3)
+    key = [None if dead else int(one) for dead, one in zip(random.random(1000) < 0.4, random.integers(0, 20, 1000), strict=True)]
+    table = {"stream": ["R", "S"] * 500, "time": range(1000), "key": key, "lifetime": [40] * 1000}
+    found = ps.plan(ps.Trace(table), window=80, policies=["fifo"])
+    assert found.streams is not None and found.streams.keys == 20 and found.streams.once < 0.05 and found.ttl is None
+
+
+@pytest.mark.parametrize("window", ["rows:10", "none"])
+def test_a_window_that_is_no_length_is_planned_with_policies_that_need_none(window):
+    found = ps.plan(ps.generate(1500, keys=30, seed=4), window=window, recall=0.6)
+    assert found.kept.share >= 0.6 and found.ttl is None and "fifo" in found.others
+
+
+def test_what_is_given_as_a_list_must_be_one(trace):
+    for name, wrong in (("memories", []), ("memories", 100), ("policies", []), ("policies", "prob")):
+        with pytest.raises(ps.PenstockError, match=f"{name} must be a list with something in it"):
+            ps.plan(trace, window=300, **{name: wrong})
+    with pytest.raises(ps.PenstockError, match="shards"):
+        ps.plan(trace, window=300, shards=0)

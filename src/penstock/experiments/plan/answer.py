@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,8 +44,8 @@ class Plan:
     rows: int  # that were played
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    window: Any
-    times: dict[str, str]  # by stream, the column of its times
+    sides: dict[str, dict[str, Any]]  # by stream, what `ps.stream` is told: time, window, and what else there is
+    told: dict[str, Any]  # what `ps.join` is told beside keys, memory, policy and shards
     others: dict[str, float]  # by policy, what it keeps in that memory
 
     @property
@@ -70,10 +71,10 @@ class Plan:
 
     def summary(self) -> dict[str, Any]:
         """All of it, for a program."""
-        own = {name: value for name, value in vars(self).items() if name not in ("points", "streams", "window")}
+        own = {name: value for name, value in vars(self).items() if name not in ("points", "streams")}
         points = [asdict(point) for point in self.points]
         texts = {"answer": self.sentences(), "reasons": self.reasons(), "code": self.code(), "pipeline": self.snippet()}
-        about = {"streams": None if self.streams is None else asdict(self.streams), "window": str(self.window)}
+        about = {"streams": None if self.streams is None else asdict(self.streams)}
         return own | {"kept": asdict(self.kept), "regret": self.regret, "points": points} | about | texts
 
     def __str__(self) -> str:
@@ -88,7 +89,7 @@ def _sentences(plan: Plan) -> list[str]:
     part = f"{plan.memory / plan.peak:.1%} of the {plan.peak:,} rows that the exact join holds at its peak"
     first = f"{plan.memory:,} rows of memory keep {plan.kept.share:.1%} of the {what}{reached} ({later}); that is {part}."
     rest = {name: share for name, share in plan.others.items() if name != plan.policy}
-    second = f"The best policy is {plan.policy}{', which a join has by default' if plan.usual else ''}"
+    second = f"The best policy there is {plan.policy}{', which a join has by default' if plan.usual else ''}"
     if rest:
         next_one = max(rest, key=lambda name: rest[name])
         second += f"; in that memory {next_one} keeps {rest[next_one]:.1%}"
@@ -135,21 +136,35 @@ def _code(plan: Plan) -> str:
 
     The window is the one that was asked for: where it is a number it counts ticks, and on Spark it must be a duration.
     """
-    lines = [f'    "{name}": ps.stream({_plain(name)}, time={plan.times[name]!r}, window={_window(plan, name)!r}),' for name in plan.names]
-    keys = list(plan.keys) if len(plan.keys) != 1 else plan.keys[0]
-    options = [f"on={keys!r}", f"memory={plan.memory}", *([] if plan.usual else [f"policy={plan.policy!r}"]), f"shards={plan.shards}"]
-    return "\n".join(["ps.join({", *lines, f"}}, {', '.join(options)})"]).replace("'", '"')
+    lines = [f'    "{name}": ps.stream({_plain(name)}, {_told(own)}),' for name, own in plan.sides.items()]
+    return "\n".join(["ps.join({", *lines, f"}}, {_told(_options(plan))})"])
 
 
 def _snippet(plan: Plan) -> str:
-    """The table `[join]` of a pipeline."""
-    keys = ", ".join(f'"{key}"' for key in plan.keys)
-    policy = "" if plan.usual else f'policy = "{plan.policy}"\n'
-    return f"[join]\non = [{keys}]\nmemory = {plan.memory}\n{policy}shards = {plan.shards}"
+    """The tables `[streams.NAME]` and `[join]` of a pipeline, without the sources."""
+    tables = [
+        f"[streams.{name}]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in own.items()) for name, own in plan.sides.items()
+    ]
+    return "\n\n".join([*tables, "[join]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in _options(plan).items())])
 
 
-def _window(plan: Plan, name: str) -> Any:
-    return plan.window[name] if isinstance(plan.window, dict) else plan.window
+def _options(plan: Plan) -> dict[str, Any]:
+    """What the join is told beside its streams."""
+    keys = list(plan.keys) if len(plan.keys) != 1 else plan.keys[0]
+    policy = {} if plan.usual else {"policy": plan.policy}
+    return {"on": keys} | plan.told | {"memory": plan.memory} | policy | {"shards": plan.shards}
+
+
+def _told(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_python(value)}" for name, value in options.items())
+
+
+def _python(value: Any) -> str:
+    return repr(value).replace("'", '"')
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def _plain(name: str) -> str:

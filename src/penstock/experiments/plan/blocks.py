@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -74,7 +74,7 @@ def play_exact(trace: Trace, problem: Problem, blocks: Blocks) -> Played:
     >>> found.outputs.tolist(), found.peak
     ([0.0, 2.0, 2.0, 2.0], 4)
     """
-    whole = ample(trace, problem)
+    whole = replace(ample(trace, problem), matches=(None,) * problem.n_streams)  # a broken promise costs outputs
     return _counted(open_engine(whole, Fifo(), Source(), Keep()), Batch.of(trace, whole), blocks.cuts(trace))
 
 

@@ -6,18 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from penstock.core.errors import PenstockError
 from penstock.core.predicate import PredicateSpec
 from penstock.core.ticks import in_ticks
 from penstock.core.trace import Trace, check_trace
 from penstock.core.value import ObjectiveSpec
-from penstock.core.window import WindowSpec, whole
+from penstock.core.window import WindowSpec, by_stream, whole
 from penstock.experiments.plan.answer import Plan, Point
 from penstock.experiments.plan.replays import Replays
-from penstock.experiments.plan.sample import Sample, sampled
-from penstock.experiments.plan.search import best_of, policies_of, sizes_of, smallest_memory
+from penstock.experiments.plan.sample import Sample, sampled, taken
+from penstock.experiments.plan.search import cheapest, policies_of, sizes_of
 from penstock.experiments.plan.streams import Streams
 from penstock.policies.table import best_policy
+from penstock.shard.division import shard_count
 from penstock.simulator.simulate import simulate
 
 ROWS = 1_000_000
@@ -44,7 +47,7 @@ def plan(
     half_life: Any = None,
     switches: Mapping[str, str] | None = None,
     rows: int = ROWS,
-    time: str | Mapping[str, str] = "time",
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Plan:
     """How much memory a join needs to keep `recall` of its result, under which policy, in how many shards.
@@ -52,8 +55,8 @@ def plan(
     The trace is played in memories from a 128th of what the exact join holds to all of it (or in `memories`), under some policies (or
     `policies`); then the smallest memory is looked for. Statistics are those of Spark (`decayed`). Where rows have an importance, shares
     are of the value of the result, else of the number of its rows. A trace of more than `rows` rows is sampled by its keys. What is found
-    comes with the interval in which the recall of later data of the same kind lies, as far as this trace shows it. `time` is the column
-    of times, or one by stream, for the code to paste; `progress` is called with what is played next.
+    comes with the interval in which the recall of later data of the same kind lies, as far as this trace shows it. `columns` is what
+    `ps.stream` is told of each stream, such as {"R": {"time": "ts"}}, for the code to paste; `progress` is called with what comes next.
 
     >>> import penstock as ps
     >>> trace = ps.generate(3000, keys=100, seed=1)
@@ -67,28 +70,31 @@ def plan(
     most = whole(rows, "rows", "a positive whole number")
     if most < 1:
         raise PenstockError(f"rows must be a positive whole number, got {rows!r}")
-    given = in_ticks(trace, window=window, half_life=half_life)
-    options = given | {"predicate": predicate, "objective": objective, "matches": matches, "switches": switches, "stats": "decayed"}
+    names_of = _texts(policies, "policies")
+    told = {"predicate": None if predicate == "=" else predicate, "objective": objective, "half_life": half_life, "switches": switches}
+    sides = {name: _side(trace, name, window, matches, (columns or {}).get(name, {})) for name in trace.streams}
+    count = None if shards is None else shard_count(whole(shards, "shards", "a positive whole number"))
+    trace = trace if not trace.n_backwards else taken(trace, np.argsort(trace.time, kind="stable"))
+    options = in_ticks(trace, window=window, half_life=half_life)
+    options |= {"predicate": predicate, "objective": objective, "matches": matches, "switches": switches, "stats": "decayed"}
     chosen = sampled(trace, most) if predicate == "=" else Sample([trace], 1.0)
     replays = Replays(trace, chosen, options, progress or (lambda text: None))
-    problem, least = replays.problem(1), trace.n_streams
-    names = policies_of(problem, policies)
-    sizes = sizes_of(replays.peak, least) if memories is None else sorted({_size(size) for size in memories})
-    policy, _ = best_of(replays, names, sizes, recall)
-    memory = smallest_memory(replays, policy, sizes, recall)
+    problem = replays.problem(1)
+    names = policies_of(problem, names_of)
+    sizes = sizes_of(replays.peak) if memories is None else sorted({_size(size) for size in _list(memories, "memories")})
+    policy, memory, others = cheapest(replays, names, sizes, recall)
     kept = replays.recall(policy, memory)
     assert kept is not None, "the exact join has outputs"
-    others = {name: found.share for name in names if (found := replays.recall(name, memory)) is not None}
-    bounded = all(one.kind == "time" and one.is_constant for one in problem.windows)
+    bounded = trace.lifetime is None and all(one.kind == "time" and one.is_constant for one in problem.windows)
     ttl, ttl_kept = replays.shorter(memory) if bounded else (None, None)
     optimum, why = replays.optimum(memory)
     streams = Streams.of(trace) if predicate == "=" else None
-    count = _shards(memory, streams) if shards is None else whole(shards, "shards", "a positive whole number")
+    count = _shards(memory, streams) if count is None else count
     divided = None
     if count > 1 and chosen.whole and predicate == "=":
         replays.say(f"{count} shards")
-        taken = {name: value for name, value in options.items() if value is not None}
-        run = simulate(trace, memory=memory, policy=policy, shards=count, start=replays.start, **taken)
+        given = {name: value for name, value in options.items() if value is not None}
+        run = simulate(trace, memory=memory, policy=policy, shards=count, start=replays.start, **given)
         whole_of = sum(sum(one.values if replays.by_value else one.outputs) for one in replays.exact)
         divided = float((run.value if replays.by_value else run.n_output) / whole_of)
     points = [Point(name, size, found) for (name, size), found in replays.known.items() if found is not None]
@@ -97,9 +103,28 @@ def plan(
         kept=kept, peak=replays.peak, points=sorted(points, key=lambda point: (point.memory, point.policy)), optimum=optimum,
         why_no_optimum=why, ttl=ttl, ttl_kept=None if ttl_kept is None else ttl_kept.share, divided=divided, streams=streams,
         sampled=1.0 if chosen.whole else chosen.share * len(chosen.parts), rows=sum(map(len, chosen.parts)), names=trace.streams,
-        keys=tuple(trace.key_columns), window=window,
-        times={name: time if isinstance(time, str) else time[name] for name in trace.streams}, others=others,
+        keys=tuple(trace.key_columns), sides=sides, told={name: value for name, value in told.items() if value is not None}, others=others,
     )  # fmt: skip
+
+
+def _side(trace: Trace, name: str, window: WindowSpec, matches: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+    """What `ps.stream` is told of a stream."""
+    parts = by_stream(window, "window") if isinstance(window, str) and "=" in window else window
+    own = {"time": "time", "window": parts[name] if isinstance(parts, Mapping) else parts}
+    own |= {} if trace.importance is None else {"importance": "importance"}
+    own |= {} if trace.lifetime is None else {"lifetime": "lifetime"}
+    promised = matches.get(name) if isinstance(matches, Mapping) else matches
+    return own | ({} if promised is None else {"matches": promised}) | dict(told)
+
+
+def _list(given: Any, name: str) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise PenstockError(f"{name} must be a list with something in it, got {given!r}")
+    return list(given)
+
+
+def _texts(given: Any, name: str) -> list[str] | None:
+    return None if given is None else _list(given, name)
 
 
 def _size(given: Any) -> int:

@@ -47,7 +47,7 @@ class Replays:
     def problem(self, memory: int, **other: Any) -> Problem:
         """The join of one part in its share of a memory."""
         first = self.sample.parts[0]
-        own = max(first.n_streams, round(memory * self.sample.share))
+        own = max(1, round(memory * self.sample.share))
         facts = {"has_importance": first.importance is not None, "has_lifetime": first.lifetime is not None}
         return Problem.of(first.streams, memory=own, **self.options | facts | other)
 

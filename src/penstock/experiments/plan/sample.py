@@ -51,7 +51,7 @@ def sampled(trace: Trace, most: int) -> Sample:
         return Sample([trace], 1.0)
     place = _places(number)
     groups = [np.flatnonzero((place >= group * share) & (place < (group + 1) * share)) for group in range(GROUPS)]
-    return Sample([_taken(trace, rows) for rows in groups if len(rows)], share)
+    return Sample([taken(trace, rows) for rows in groups if len(rows)], share)
 
 
 def _places(key: Ints) -> Floats:
@@ -61,7 +61,8 @@ def _places(key: Ints) -> Floats:
     return np.asarray((mixed >> np.uint64(11)) / float(1 << 53))
 
 
-def _taken(trace: Trace, rows: Ints) -> Trace:
+def taken(trace: Trace, rows: Ints) -> Trace:
+    """Some rows of a trace, in this order."""
     out = Trace(trace.table.take(pa.array(rows)), key=trace.key_columns, streams=trace.streams)
     out.tick = trace.tick
     return out

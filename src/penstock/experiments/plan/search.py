@@ -8,6 +8,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.experiments.plan.replays import Replays
 from penstock.policies.table import best_policy, open_policy
+from penstock.statistics.table import open_running
 
 HALVINGS = 7
 _CLOSE = 1.03  # sizes are not told apart below this ratio
@@ -26,31 +27,43 @@ def policies_of(problem: Problem, wanted: Sequence[str] | None) -> list[str]:
     found = [best_policy(problem)]
     for name in _USUAL if problem.steady else _WEIGHED:
         try:
-            open_policy(name, problem)
+            open_running(problem, open_policy(name, problem))
         except PenstockError:
             continue
         found += [name] if name not in found else []
     return found
 
 
-def sizes_of(peak: int, least: int) -> list[int]:
+def sizes_of(peak: int) -> list[int]:
     """Memories from a small part of what the exact join holds to all of it.
 
-    >>> sizes_of(1000, 2)
+    >>> sizes_of(1000)
     [8, 16, 31, 62, 125, 250, 500, 1000]
     """
-    return sorted({max(least, round(peak / (1 << step))) for step in range(HALVINGS + 1)})
+    return sorted({max(1, round(peak / (1 << step))) for step in range(HALVINGS + 1)})
 
 
-def best_of(replays: Replays, policies: Sequence[str], sizes: Sequence[int], wanted: float) -> tuple[str, int]:
-    """The policy that keeps so much in the smallest of these memories, and that memory; of equals the one that keeps most in the next."""
+def cheapest(replays: Replays, policies: Sequence[str], sizes: Sequence[int], wanted: float) -> tuple[str, int, dict[str, float]]:
+    """The policy that keeps so much in the smallest memory, that memory, and what every policy keeps in it: none keeps more there."""
+    policy, tried = _first(replays, policies, sizes, wanted), set[str]()
+    while True:
+        memory = smallest_memory(replays, policy, sizes, wanted)
+        others = {name: _kept(replays, name, memory) for name in policies}
+        tried.add(policy)
+        better = max(others, key=lambda name: (others[name], name == policy))
+        if others[better] <= others[policy] or better in tried:
+            return max(others, key=lambda name: (others[name], name == policy)), memory, others
+        policy = better
+
+
+def _first(replays: Replays, policies: Sequence[str], sizes: Sequence[int], wanted: float) -> str:
+    """The policy that keeps so much in the smallest of these memories; of equals the one that keeps most in the next."""
 
     def rank(policy: str) -> tuple[int, float]:
         at = next((at for at, size in enumerate(sizes) if _kept(replays, policy, size) >= wanted), len(sizes) - 1)
         return at, -_kept(replays, policy, sizes[max(0, at - 1)])
 
-    policy = min(policies, key=rank)
-    return policy, sizes[rank(policy)[0]]
+    return min(policies, key=rank)
 
 
 def smallest(kept: Callable[[int], float], low: int, high: int, wanted: float) -> int:

@@ -28,7 +28,8 @@ class Streams:
         >>> streams.keys, streams.once, streams.alone, streams.half
         (4, 0.375, 0.375, 0.25)
         """
-        key, stream = trace.key, trace.stream
+        there = trace.key >= 0  # a null matches nothing
+        key, stream = trace.key[there], trace.stream[there]
         keys, number, rows = np.unique(key, return_inverse=True, return_counts=True)
         table = np.zeros((len(keys), trace.n_streams), np.int64)
         np.add.at(table, (number, stream), 1)
@@ -36,7 +37,7 @@ class Streams:
         rising = np.cumsum(np.sort(rows)[::-1])
         few = int(np.searchsorted(rising, len(key) / 2)) + 1
         return cls(
-            rows=len(key),
+            rows=len(trace),
             keys=len(keys),
             once=float(np.mean(own == 1)),
             alone=float(np.mean(own == rows[number])),
