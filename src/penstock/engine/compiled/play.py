@@ -320,11 +320,7 @@ def _note(memory: Memory, time: int, logs: Logs) -> None:
 @kernel
 def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> int:
     """Set the clocks, and drop every tuple whose window has passed since this instant; the new length of the log."""
-    if memory.related:
-        end_facts(memory)
-    for stream in range(memory.streams):
-        in_rows = lanes(memory)[stream].in_rows
-        lanes(memory)[stream].clock = 0 if in_rows == PER_KEY else lanes(memory)[stream].arrivals if in_rows else memory.now
+    _set_clocks(memory)
     horizon = horizon_of(memory)
     slot = next_expired(memory, horizon)
     while slot >= 0:
@@ -339,13 +335,23 @@ def expire(memory: Memory, instant: int, log: Ints, logged: int, keep: bool) -> 
 
 
 @kernel
+def _set_clocks(memory: Memory) -> None:
+    """What the lives of tuples and of facts are measured by is now."""
+    if memory.related:
+        end_facts(memory)
+    for stream in range(memory.streams):
+        in_rows = lanes(memory)[stream].in_rows
+        lanes(memory)[stream].clock = 0 if in_rows == PER_KEY else lanes(memory)[stream].arrivals if in_rows else memory.now
+
+
+@kernel
 def trim(memory: Memory, caps: Ints, log: Ints) -> int:
     """Between two batches: shed down to a budget that has become smaller; the length of the log."""
     logged = 0
     keep_time(memory)
     hold(memory)
     if memory.related:
-        end_facts(memory)  # rows that nothing links may have moved the clock since
+        _set_clocks(memory)  # rows that nothing links may have moved time on since the last instant
     if is_counted(memory) or memory.paired:
         count_matches(memory)
     if memory.massed and not memory.growing:
