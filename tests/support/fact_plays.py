@@ -6,7 +6,7 @@ Numbers are dyadic, as in strategies.py. Facts come and go at every moment, seve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -43,11 +43,12 @@ class FactPlay:
     batch: Batch
     facts: Sequence[Facts]
     policy: str
+    rated: Sequence[Facts] | None = None  # those of which rates of the whole trace were made, before others took their place
 
     def engine(self, *, stepwise: bool, knows: bool = True) -> Engine:
         """An engine, that knows the facts or has yet to be told."""
         policy = open_policy(self.policy, self.problem)
-        source, _ = open_statistics(self.problem, None, self.batch, by_row=stepwise, policy=policy, facts=self.facts)  # type: ignore[arg-type]
+        source, _ = open_statistics(self.problem, None, self.batch, by_row=stepwise, policy=policy, facts=self.rated or self.facts)  # type: ignore[arg-type]
         engine = open_engine(self.problem, policy, source, KEEP, stepwise=stepwise)
         if knows:
             engine.know(self.facts)
@@ -116,7 +117,7 @@ def play_both(random: np.random.Generator, case: FactPlay) -> bool:
             other.know(case.facts)
             fast = other
         if random.random() < 0.25:
-            case = FactPlay(case.problem, case.batch, drawn_facts(random, case.problem, 4, 20), case.policy)
+            case = replace(case, facts=drawn_facts(random, case.problem, 4, 20), rated=case.rated or case.facts)
             plain.know(case.facts)
             fast.know(case.facts)
         _between(random, case.problem, plain, fast)
