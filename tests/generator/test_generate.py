@@ -236,7 +236,7 @@ def test_one_kind_after_another_from_the_command_line(tmp_path, capsys):
         ({"burst": "10:2"}, "burst must be period:length:factor, .* got '10:2'"),
         ({"burst": "10:2:-1"}, "burst must be period:length:factor, .* got '10:2:-1'"),
         ({"disorder": -1}, "disorder must be a whole number of ticks >= 0, got -1"),
-        ({"importance": "rarest"}, "importance must be one of rare, uniform, key, got 'rarest'"),
+        ({"importance": "rarest"}, "importance must be one of rare, uniform, key, special:SHARE, got 'rarest'"),
         ({"importance": "rare", "groups": 60}, "groups must be at most keys, 50, got 60"),
         ({"groups": 0}, "groups must be a whole number >= 1, got 0"),
         ({"top": 0.5}, "top must be a whole number >= 1, got 0.5"),
@@ -273,3 +273,26 @@ def test_bad_input_is_named(options, message):
 def test_the_examples_of_the_guide_run():
     failed, tried = doctest.testfile(str(ROOT / "docs" / "generator.md"), module_relative=False)
     assert (failed, tried > 5) == (0, True)
+
+
+def test_special_tuples_have_about_the_share_that_was_asked_for_and_are_the_rarest():
+    for skew in (0.0, 1.0):
+        trace = generate(50_000, keys=100, skew=skew, importance="special:0.05", top=7, seed=4)
+        for number in range(2):
+            key, worth = np.asarray(trace.table["key"])[trace.stream == number], trace.importance[trace.stream == number]
+            assert set(worth.tolist()) == {1.0, 7.0}
+            assert abs((worth == 7).mean() - 0.05) < 0.01
+            counts = np.bincount(key, minlength=100)
+            special = np.unique(key[worth == 7])
+            ordinary = np.setdiff1d(np.arange(100), special)
+            assert len(np.unique(worth[np.isin(key, special)])) == 1
+            if skew:
+                assert counts[special].mean() < counts[ordinary].min() * 1.2
+    one = generate(100, keys=3, importance="special:0.01", seed=1)
+    assert set(one.importance.tolist()) == {1.0, 100.0}  # at least one key
+
+
+@pytest.mark.parametrize("wrong", ("special:", "special:0", "special:1", "special:x", "special:nan", "specials"))
+def test_a_share_of_special_tuples_is_between_nothing_and_all(wrong):
+    with pytest.raises(PenstockError, match="importance must be"):
+        generate(100, importance=wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from optimum_checks import (
     small_cases,
     small_memories,
 )
+from penstock.core.problem import Problem
+from penstock.generator.generate import generate
 from penstock.optimum.replay import replay
 from penstock.optimum.solve import solve_chain
 from penstock.optimum.states import size_states, solve_states
@@ -158,7 +161,32 @@ def test_the_least_value_in_a_full_memory(case):
 def test_there_are_no_more_states_than_was_expected(case):
     problem = problem_of(case)
     for goal in ("max", "min"):
-        assert solve_states(case.trace, problem, goal=goal).n_states <= size_states(case.trace, problem, goal=goal)
+        found = solve_states(case.trace, problem, goal=goal)
+        assert found.n_states <= size_states(case.trace, problem, goal=goal)
+        alone = solve_states(case.trace, problem, goal=goal, traced=False)
+        assert (alone.value, alone.n_states) == (found.value, found.n_states) and not len(alone.leaves)
+
+
+@pytest.mark.parametrize("memory", (2, 18, 22, 24))
+def test_states_of_a_memory_that_is_full_are_choices_of_so_many(memory):
+    """One arrival of each stream per instant, one expiry: of a window of 12 each stream keeps exactly its part, or all."""
+    trace = generate(200, keys=6, seed=2)
+    problem = Problem.of(trace.streams, window=12, memory=memory, allocation="fixed")
+    expected = 2 * 200 * comb(12, memory // 2)
+    found = solve_states(trace, problem)
+    assert found.n_states <= size_states(trace, problem) <= expected
+    assert found.value == solve_chain(trace, problem).value
+
+
+def test_the_value_alone_is_that_of_the_schedule_and_reaches_further():
+    trace = generate(1500, keys=20, importance="uniform", seed=5)
+    options: dict[str, Any] = {"window": 60, "memory": 118, "allocation": "fixed", "method": "states"}
+    alone = ps.optimum(trace, **options, schedule=False)
+    assert alone.value == ps.optimum(trace, **options).value and alone.n_output is None and not len(alone.schedule)
+    with pytest.raises(ps.PenstockError, match='schedule=False goes with method="states"'):
+        ps.optimum(trace, window=60, memory=118, schedule=False)
+    with pytest.raises(ps.PenstockError, match="too large for method 'states'"):
+        ps.optimum(trace, **options | {"memory": 60}, schedule=False)
 
 
 # --------------------------------------------------------------------------------------------- longer, among themselves

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import demo, generate, ledger, optimum, order, plan, policies, reproduce, reshard, settle, simulate, static, warm
+from penstock.cli import demo, generate, ledger, optimum, order, plan, policies, reshard, settle, simulate, static, warm
 from penstock.cli import run as pipelines
 from penstock.cli.benches import bench
 from penstock.cli.output import Stopped, complain
 from penstock.cli.relations import lookup, relation
+from penstock.cli.reproduction import reproduce
 from penstock.core.errors import PenstockError
 from penstock.spark.session.presence import missing_pyspark
 

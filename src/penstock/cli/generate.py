@@ -34,7 +34,9 @@ def generate(
     disorder: Annotated[str, typer.Option(metavar="TICKS", help="How late tuples may arrive.")] = "0",
     importance: Annotated[
         str | None,
-        typer.Option(metavar="HOW", help="rare (rare keys matter), uniform, or key (by the ranks of the first stream)."),
+        typer.Option(
+            metavar="HOW", help="rare (rare keys matter), special:0.05 (a twentieth does), uniform, or key (by ranks of the first stream)."
+        ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="COUNT", help="Levels of importance, for rare and key.")] = "5",
     top: Annotated[str, typer.Option(metavar="X", help="The highest importance.")] = "100",

@@ -65,7 +65,8 @@ def generate(
       are less late; `time` stays the time of the event.
     * `importance`: `rare` cuts the keys of each stream into `groups` of equal size by frequency; the levels go from 1,
       for the most frequent, geometrically up to `top`, in whole numbers. `key` gives a key the level that it has in the
-      first stream, whatever the stream; `uniform` draws a whole number from 1 to `top` for every tuple.
+      first stream, whatever the stream; `uniform` draws a whole number from 1 to `top` for every tuple. "special:0.05" gives `top`
+      to the rarest keys of each stream, which have about a twentieth of its tuples, and 1 to all others.
 
     * `drift`: every so many ticks all keys get new names: key k of the next period is k + keys, and as frequent.
 

@@ -5,7 +5,8 @@ and the streams agree, disagree or contradict each other in which keys are frequ
 section 5, and Towne, section 4.1: frequent tuples are ordinary, rare ones matter.
 
 Differs from the papers: neither gives a formula for importances. Here the keys of a stream are cut into groups of
-equal size by frequency, and the levels of the groups rise geometrically.
+equal size by frequency, and the levels of the groups rise geometrically (`rare`); or the rarest keys, with a given
+share of the tuples, are special and all others are alike.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from penstock.generator.arguments import check_whole, keys_per_stream, one_per_s
 MOST = 1_000_000_000  # rows of a stream, or keys
 RANKS = ("correlated", "uncorrelated", "anti-correlated")
 IMPORTANCE = ("rare", "uniform", "key")
+SPECIAL = "special:"
+"""Followed by a share: so many of the tuples are special."""
 
 
 def one_by_one(n: int, rate: Any, *, disorder: int, **options: Any) -> Trace:
@@ -78,8 +81,9 @@ class Generator:
         if drift is not None:
             check_whole("drift", drift, 1, "ticks")
         choose("ranks", ranks, RANKS)
-        if importance is not None:
-            choose("importance", importance, IMPORTANCE)
+        self.special = _special(importance)
+        if importance is not None and self.special is None:
+            choose("importance", importance, (*IMPORTANCE, f"{SPECIAL}SHARE"))
         if importance in ("rare", "key") and groups > min(self.keys):
             raise PenstockError(f"groups must be at most keys, {min(self.keys)}, got {groups}")
         if max(self.keys) > MOST:
@@ -117,6 +121,9 @@ class Generator:
 
     @cached_property
     def _levels(self) -> list[Floats]:
+        if self.special is not None:
+            pairs = zip(self._key_of_rank, self._probabilities, strict=True)
+            return [_special_levels(own, chances, self.special, self.top) for own, chances in pairs]
         return [_levels(own, self.groups, self.top) for own in self._key_of_rank]
 
     def whole(self, n: int) -> pa.Table:
@@ -150,7 +157,7 @@ class Generator:
         if self.importance == "uniform":
             worth = for_importance.integers(1, self.top, len(time), endpoint=True).astype(np.float64)
         elif self.importance is not None:
-            worth = self._levels[number if self.importance == "rare" else 0][key]
+            worth = self._levels[0 if self.importance == "key" else number][key]
         if self.drift is not None:
             key = key + time // self.drift * self.keys[number]
         return time, key, (time + delay) * (self.disorder + 1) + delay, worth
@@ -216,6 +223,28 @@ def _levels(key_of_rank: Ints, groups: int, top: int) -> Floats:
     levels = np.rint(np.geomspace(1, top, groups))
     of_key = np.empty(len(key_of_rank))
     of_key[key_of_rank] = levels[np.arange(len(key_of_rank)) * groups // len(key_of_rank)]
+    return of_key
+
+
+def _special(importance: object) -> float | None:
+    """The share of the tuples that is special, where that is asked for."""
+    if not isinstance(importance, str) or not importance.startswith(SPECIAL):
+        return None
+    try:
+        share = float(importance.removeprefix(SPECIAL))
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise PenstockError(f'importance must be "special:" and a share between 0 and 1, such as "special:0.05", got {importance!r}')
+    return share
+
+
+def _special_levels(key_of_rank: Ints, probabilities: Floats, share: float, top: int) -> Floats:
+    """`top` for the rarest keys, as many as come nearest to such a share of the tuples and at least one; 1 for the others."""
+    taken = np.cumsum(probabilities[::-1])
+    count = max(1, int(np.argmin(np.abs(taken - share))) + 1)
+    of_key = np.ones(len(key_of_rank))
+    of_key[key_of_rank[len(key_of_rank) - count :]] = top
     return of_key
 
 

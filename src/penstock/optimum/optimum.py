@@ -87,12 +87,15 @@ def optimum(
     start: Any = None,
     switches: Mapping[str, str] | None = None,
     limit: Any = LIMIT,
+    schedule: bool = True,
     progress: OnProgress | None = None,
 ) -> Optimum:
     """The best value that any policy could have reached on this trace, and the schedule that reaches it.
 
     `goal="min"` asks for the least value among schedules that keep memory full. `limit` is what a method may take of the machine's memory.
     `through` joins the streams through a relation, or several (`ps.relation`), where each fact that links two tuples makes an output.
+
+    `schedule=False`, with method "states", finds the value alone: it holds the states of two instants instead of all.
 
     >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
     >>> optimum(trace, window=3, memory=2, allocation="fixed").value
@@ -109,6 +112,8 @@ def optimum(
         has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     played = to_play(trace, problem, numbered)
+    if not schedule:
+        return _value_alone(played, problem, method, goal, progress)
     return told(played, find_optimum(played, problem, method=method, goal=goal, limit=limit, progress=progress))
 
 
@@ -137,6 +142,19 @@ def find_optimum(
     return Optimum(
         run.value, run.n_output, name, schedule_of(run), seconds, goal=goal, prices=prices, size=found.size, solution=found.solution
     )
+
+
+def _value_alone(trace: Trace, problem: Problem, method: str, goal: str, progress: OnProgress | None) -> Optimum:
+    if method != "states":
+        raise PenstockError(f'schedule=False goes with method="states": a flow has its schedule without further cost, got {method!r}')
+    check(trace, problem, method, goal)
+    began = perf_counter()
+    need = _states_need(trace, problem, goal, most=states.MOST_UNTRACED)
+    if need.hopeless:
+        raise PenstockError(f"this trace is too large for method 'states': some {need}, and {need.hopeless}; use a shorter trace")
+    found = states.solve_states(trace, problem, goal=goal, traced=False, progress=progress)
+    size = {"n_states": found.n_states}
+    return Optimum(found.value, None, "states", found.leaves, perf_counter() - began, goal=goal, size=size)
 
 
 def find_schedule(trace: Trace, problem: Problem) -> Ints:
@@ -261,12 +279,12 @@ def _states_refusal(trace: Trace, problem: Problem, goal: str) -> str | None:
     return None
 
 
-def _states_need(trace: Trace, problem: Problem, goal: str) -> Need:
+def _states_need(trace: Trace, problem: Problem, goal: str, most: int = states.MOST_STATES) -> Need:
     outputs = count_outputs(trace, problem)
     if outputs > states.MOST_OUTPUTS:
         return Need({"outputs to list": outputs}, 100 * outputs, f"no more than {states.MOST_OUTPUTS:,} can be")
     found = states.size_states(trace, problem, goal=goal)
-    hopeless = f"more than {states.MOST_STATES:,} take too long" if found > states.MOST_STATES else ""
+    hopeless = f"more than {most:,} take too long" if found > most else ""
     return Need({"states": found}, found * states.STATE_BYTES, hopeless)
 
 

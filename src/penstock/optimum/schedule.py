@@ -27,13 +27,13 @@ NEVER = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best value that can be had, and how.
+    """The best value that can be had, and how; without a schedule where only the value was asked for.
 
     `exact` says whether `value` is the optimum itself: only the bound for more than two streams is not, and it has no schedule.
     """
 
     value: float
-    n_output: int | None  # of the schedule; a bound has none
+    n_output: int | None  # of the schedule; a bound has none, nor has a value alone
     method: str  # class | chain | states | exact (memory for everything) | bound
     schedule: Ints  # for each row the instant in which it leaves
     seconds: float

@@ -33,6 +33,8 @@ from penstock.optimum.schedule import NEVER, instants, last_instants
 
 MOST_STATES = 4_000_000
 """More of them take too long."""
+MOST_UNTRACED = 40_000_000
+"""The same where only the value is wanted."""
 MOST_OUTPUTS = 2_000_000
 STATE_BYTES = 150
 """What a state takes in memory: its set, its value, and the way into it."""
@@ -48,15 +50,19 @@ class StatesOptimum:
     n_states: int
 
 
-def solve_states(trace: Trace, problem: Problem, *, goal: str = "max", progress: Callable[[int], object] | None = None) -> StatesOptimum:
+def solve_states(
+    trace: Trace, problem: Problem, *, goal: str = "max", traced: bool = True, progress: Callable[[int], object] | None = None
+) -> StatesOptimum:
     """The schedule of the largest value, or of the least among those that keep memory full.
+
+    Where it is not `traced`, only the states of two instants are held, as the paper has it, and there is a value but no schedule.
 
     >>> trace = Trace.from_streams(R=[1, 1, 1, 3, 2], S=[2, 3, 1, 1, 3])
     >>> fixed = Problem.of(trace.streams, window=3, memory=2, allocation="fixed")
     >>> solve_states(trace, fixed).value, solve_states(trace, fixed, goal="min").value
     (5.0, 3.0)
     """
-    return _Graph(trace, problem, goal).solve(progress)
+    return _Graph(trace, problem, goal).solve(progress, traced=traced)
 
 
 def size_states(trace: Trace, problem: Problem, *, goal: str = "max") -> int:
@@ -104,13 +110,34 @@ class _Graph:
         np.add.at(held, (self.own[kept], self.pool[kept]), 1)
         np.subtract.at(held, (self.last[kept] + 1, self.pool[kept]), 1)
         live = np.cumsum(held, axis=0)[:-1]
+        full = self._full()
         for group in self.groups():
             for at in range(self.n_instants):
                 ways = 1
                 for pool in group:
-                    ways = min(_COUNTLESS, ways * self._ways(int(live[at, pool]), int(self.caps[at, pool])))
+                    here = self._ways(int(live[at, pool]), int(self.caps[at, pool]))
+                    if full is not None and full[at, pool] >= 0:
+                        here = min(here, comb(int(full[at, pool]), min(int(full[at, pool]), int(self.caps[at, pool]))))
+                    ways = min(_COUNTLESS, ways * here)
                 total = min(_COUNTLESS, total + ways)
         return total
+
+    def _full(self) -> Ints | None:
+        """How many tuples of each pool are in their windows after each instant, where memory is full as soon as it has been: else -1.
+
+        It is while no more tuples expire than arrive, in each instant so far. Then a state is a choice of exactly as many tuples as fit,
+        less those that wait for nothing any more; so it is no more states than such choices.
+        """
+        if self.eager or self.problem.budget.in_bytes or (self.caps != self.caps[0]).any():
+            return None
+        last = last_instants(self.trace, self.problem)
+        inside = last >= self.own
+        come, gone = np.zeros_like(self.caps), np.zeros((self.n_instants + 1, self.caps.shape[1]), dtype=np.int64)
+        np.add.at(come, (self.own[inside], self.pool[inside]), 1)
+        np.add.at(gone, (last[inside] + 1, self.pool[inside]), 1)
+        alive = np.cumsum(come - gone[:-1], axis=0)
+        steady = np.logical_and.accumulate((gone[:-1] <= come) | (alive + gone[:-1] - come <= self.caps), axis=0)
+        return np.where(steady, alive, -1)
 
     def _ways(self, live: int, cap: int) -> int:
         """How many sets of tuples a pool can hold; not only full ones: who left before is no candidate any more."""
@@ -121,20 +148,20 @@ class _Graph:
                 return _COUNTLESS
         return total
 
-    def solve(self, progress: Callable[[int], object] | None) -> StatesOptimum:
+    def solve(self, progress: Callable[[int], object] | None, *, traced: bool) -> StatesOptimum:
         """Solve every group of pools, and put the schedules together."""
         gains = self.gains
         value = float(gains.value[~gains.waits.any(axis=1)].sum())
         leaves = np.where(self.last < self.own, self.own, self.last + 1) if self.goal == "max" else np.full(len(self.trace), NEVER)
         n_states = 0
         for group in self.groups():
-            part, seen = self._solve(group, leaves, progress)
+            part, seen = self._solve(group, leaves if traced else None, progress)
             value += part
             n_states += seen
-        return StatesOptimum(value, leaves, n_states)
+        return StatesOptimum(value, leaves if traced else np.empty(0, np.int64), n_states)
 
-    def _solve(self, group: list[int], leaves: Ints, progress: Callable[[int], object] | None) -> tuple[float, int]:
-        """The best path through the graph of these pools; writes who leaves early into `leaves`."""
+    def _solve(self, group: list[int], leaves: Ints | None, progress: Callable[[int], object] | None) -> tuple[float, int]:
+        """The best path through the graph of these pools; writes who leaves early into `leaves`, where that is asked for."""
         better: Callable[[float, float], bool] = (lambda a, b: a > b) if self.goal == "max" else (lambda a, b: a < b)
         arriving, leaving = self._moves(group)
         earned = self._earned(group)
@@ -167,13 +194,15 @@ class _Graph:
                     total = value + worth(state) if inplace else value
                     if state not in states or better(total, states[state]):
                         states[state], way[state] = total, crowd
-            paths.append((way, origin, dict(slot)))
+            if leaves is not None:
+                paths.append((way, origin, dict(slot)))
             n_states += len(states)
             if progress:
                 progress(len(arriving[at]))
         best = max(states, key=states.__getitem__) if self.goal == "max" else min(states, key=states.__getitem__)
         value = states[best]
-        for at in reversed(range(self.n_instants)):
+        for at in reversed(range(self.n_instants if leaves is not None else 0)):
+            assert leaves is not None
             way, origin, slots = paths[at]
             crowd = way[best]
             gone = crowd & ~best

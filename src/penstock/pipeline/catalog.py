@@ -15,7 +15,7 @@ from typing import Any
 from penstock.core.duration import microseconds
 from penstock.core.errors import PenstockError, choose
 from penstock.core.value import OBJECTIVES
-from penstock.generator.zipf import IMPORTANCE, RANKS
+from penstock.generator.zipf import IMPORTANCE, RANKS, SPECIAL
 from penstock.pipeline.ddl import check_schema
 from penstock.policies.table import AUTO, POLICIES
 from penstock.shard.division import shard_count
@@ -204,6 +204,11 @@ SPARK: Mapping[str, Key] = {
     "settings": Key(settings, default={}),
 }
 
+
+def _importance(path: str, got: Any) -> Any:
+    return got if isinstance(got, str) and got.startswith(SPECIAL) else choose(path, got, [*IMPORTANCE, f"{SPECIAL}SHARE"])
+
+
 _FILES = {
     "path": Key(a_place, needed=True),
     "schema": Key(_schema),
@@ -219,7 +224,7 @@ _GENERATOR = {
     "burst": Key(a_text),
     "drift": Key(whole(1)),
     "disorder": Key(whole(0), default=0),
-    "importance": Key(one_of(IMPORTANCE)),
+    "importance": Key(_importance),
     "groups": Key(whole(1), default=5),
     "top": Key(whole(1), default=100),
     "seed": Key(whole(0), default=0),

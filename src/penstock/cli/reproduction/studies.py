@@ -1,5 +1,5 @@
-"""`penstock reproduce`: experiments of the papers, repeated; `arrival-orders` is when to use `ep`, `policies` judges them all, `pre-filter`
-is what the filters of joins through relations are worth.
+"""`penstock reproduce arrival-orders|policies|pre-filter`: when to use `ep`; every policy on every kind of stream; what the filters of
+joins through relations are worth.
 """
 
 from __future__ import annotations
@@ -42,14 +42,11 @@ _FILTERS_EXAMPLE = "Example: penstock reproduce pre-filter --seeds 3 --ticks 100
 _QUICK = 0.01  # of the rows of each part
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the command line."""
-    group = typer.Typer(help="Repeat experiments of the papers, on generated data.", invoke_without_command=True)
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group."""
     group.command("arrival-orders", epilog=_EXAMPLE)(arrival_orders)
     group.command("policies", epilog=_POLICIES_EXAMPLE)(policies)
     group.command("pre-filter", epilog=_FILTERS_EXAMPLE)(pre_filter)
-    group.callback()(_reproduce)
-    app.add_typer(group, name="reproduce")
 
 
 def arrival_orders(
@@ -253,9 +250,3 @@ def _print(points: Sequence[OrdersPoint], policies: Sequence[str]) -> None:
         "leads with 95 % intervals"
     )
     print_table(columns, rows, title="Shedding by arrival order", caption=caption, left=4)
-
-
-def _reproduce(context: typer.Context) -> None:
-    """Repeat experiments of the papers, on generated data."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
