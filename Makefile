@@ -40,7 +40,7 @@ export UV_NO_PROGRESS := 1
 export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sparks demo test test-all test-sparks chaos lint format lock bench clean
+.PHONY: help setup sparks demo test test-all test-sparks chaos docs lint format lock bench clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -130,6 +130,20 @@ test-sparks: kernels java $(TRIED:%=.venvs/spark-%/.ready) ## the tests that tou
 chaos: setup kernels java ## kill joins, their workers and executors, settlements and reshards, more than forty times
 	$(BIN)/pytest -m "chaos or slow" tests/whole/test_chaos.py
 
+# The site has an environment of its own: what builds it is not needed to run or to test.
+DOCS := .venvs/docs
+docs: java $(DOCS)/.ready ## build the site into site/; a broken link or a block of code that does not run fails
+	$(DOCS)/bin/python docs/run_blocks.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	@echo 'site/index.html is the site'
+
+$(DOCS)/.ready: requirements-docs.lock pyproject.toml $(READY)
+	@echo "installing what builds the site into $(@D)"
+	@$(@D)/bin/python -c '' 2>/dev/null || $(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	@$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(@D)/bin/python --editable .
+	@touch $@
+
 format: setup ## put the code in order: sorted imports, safe fixes, layout
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -137,6 +151,8 @@ format: setup ## put the code in order: sorted imports, safe fixes, layout
 lock: setup ## make the lock files again (UPGRADE=1: with the newest versions)
 	echo uv | $(COMPILE) --no-annotate --output-file requirements-bootstrap.lock -
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+	cat requirements.lock > requirements-docs.lock
+	$(COMPILE) --extra dev --extra docs --output-file requirements-docs.lock pyproject.toml
 	@# What requirements.lock has is preferred, so that the environments differ in Spark alone.
 	set -e; for version in $(SPARKS); do \
 	  cp requirements.lock requirements-spark-$$version.lock; \
