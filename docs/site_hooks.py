@@ -105,8 +105,8 @@ def rooms() -> str:
     table += [f"| `{room}` | {', '.join(f'`{one}`' for one in others)} |" for room, others in imports.items()]
     said = re.sub(r"```mermaid.*?```\n", "", drawing, flags=re.S)
     way = (
-        "A tuple's way through Spark: the join is planned and assembled, rows are packed into blocks by shard, a processor opens the shard, "
-        "the engine plays instants, the policy ranks, the meter counts what was lost, the ledger records it, and blocks are unpacked."
+        "A tuple's way through Spark: the join is planned and assembled, rows are packed into blocks by shard, a processor opens one, "
+        "the engine plays instants, the policy ranks, the meter counts losses, the ledger records them, and blocks are unpacked."
     )
     return "\n".join(["# How it is built", "", way, "", "Each room imports from those below it, and from no other.", "", *table, "", said,
                       "Why it is so is in [the decisions](decisions.md).", ""])  # fmt: skip

@@ -32,12 +32,17 @@ def test_it_describes_itself(wheel):
     found = described(wheel)
     assert (found.metadata["Name"], found.metadata["License-Expression"]) == ("penstock-spark", "Apache-2.0")
     assert found.metadata["Description-Content-Type"] == "text/markdown" and "Typing :: Typed" in found.metadata.get_all("Classifier")
-    assert {"spark", "duckdb", "postgres", "test", "dev"} == set(found.metadata.get_all("Provides-Extra"))
+    assert {"spark", "duckdb", "postgres", "docs", "test", "dev"} == set(found.metadata.get_all("Provides-Extra"))
     needed = [text for text in found.requires or () if "extra ==" not in text]
     assert not [text for text in needed if text.startswith(("pyspark", "pandas", "protobuf"))]
     names = {str(path) for path in found.files or ()}
     assert {"LICENSE", "METADATA", "entry_points.txt"} <= {Path(name).name for name in names}
-    assert {"penstock/py.typed", "penstock/spark/session/log4j2.properties", "penstock/experiments/demo.toml"} <= names
+    assert {
+        "penstock/py.typed",
+        "penstock/spark/session/log4j2.properties",
+        "penstock/experiments/demo.toml",
+        "penstock/experiments/reproduce/report.css",
+    } <= names
     assert not [name for name in names if "__pycache__" in name]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from textwrap import wrap
 from typing import Any
 
 from penstock.experiments.catalog.table import CATALOG, PAPERS
 from penstock.experiments.cells.results import Results
 
 HOLDS, CONTRADICTED = "yes", "no"
+_WIDTH = 118  # of a page's lines
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,12 @@ def verdicts(results: Mapping[str, Results]) -> list[Verdict]:
 def page(found: list[Verdict], versions: str, absent: Mapping[str, str]) -> str:
     """The table as Markdown."""
     held = sum(one.holds for one in found)
-    lines = [
-        "# The papers' claims",
-        "",
+    said = (
         f"What the five papers say of their figures, in our words, checked by code: {held} of {len(found)} claims hold here. "
-        f"Where one does not, the",
-        "reason is below its table. `penstock reproduce all` plays every experiment anew, and writes this page and a report "
-        "with all figures;",
-        "[reproduce](reproduce.md) says how. Means over seeds, with 95 % intervals.",
-        "",
-    ]
+        "Where one does not, the reason is below its table. `penstock reproduce all` plays every experiment anew, and writes "
+        "this page and a report with all figures; [reproduce](reproduce.md) says how. Means over seeds, with 95 % intervals."
+    )
+    lines = ["# The papers' claims", "", *wrap(said, _WIDTH, break_on_hyphens=False), ""]
     for paper, title in PAPERS.items():
         own = [one for one in found if CATALOG[one.experiment].paper == paper]
         if not own:
@@ -68,7 +66,8 @@ def page(found: list[Verdict], versions: str, absent: Mapping[str, str]) -> str:
             if one.because:
                 reasons.setdefault(one.because, []).append(one.experiment)
         for because, names in reasons.items():
-            lines += [f"* {', '.join(f'`{name}`' for name in dict.fromkeys(names))}: {because}"]
+            said = f"* {', '.join(f'`{name}`' for name in dict.fromkeys(names))}: {because}"
+            lines += wrap(said, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         lines += [""] if reasons else []
     if absent:
         lines += ["## Not played", "", *(f"* `{name}` {why}." for name, why in absent.items()), ""]
