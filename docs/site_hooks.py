@@ -99,8 +99,9 @@ def rooms() -> str:
     drawing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("<!-- rooms: made by docs/rooms.py -->")[2]
     drawing = drawing.partition("<!-- end of rooms -->")[0]
     imports: dict[str, list[str]] = {}
-    for room, other in re.findall(r"^ +(\S+) --> (\S+)$", drawing, re.M):
-        imports.setdefault(room, []).append(other)
+    for within, chart in zip(("", "spark/"), re.findall(r"```mermaid(.*?)```", drawing, re.S), strict=True):
+        for room, other in re.findall(r"^ +(\S+) --> (\S+)$", chart, re.M):
+            imports.setdefault(within + room, []).append(within + other)
     table = ["| room | imports, beside what these import |", "| --- | --- |"]
     table += [f"| `{room}` | {', '.join(f'`{one}`' for one in others)} |" for room, others in imports.items()]
     said = re.sub(r"```mermaid.*?```\n", "", drawing, flags=re.S)
