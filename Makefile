@@ -110,11 +110,12 @@ kernels: setup
 	@$(BIN)/penstock warm >/dev/null
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
+test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark, then the site
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks
+	$(MAKE) docs
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests
 # run on the newest. PySpark before 4.2 leaves its sockets to the collector of garbage, which is no fault of ours.

@@ -15,7 +15,7 @@ from penstock.experiments.cells.experiment import Experiment
 from penstock.experiments.cells.joins import streams
 from penstock.experiments.cells.results import Results
 from penstock.experiments.reproduce.runner import lacking
-from places import SHARED
+from places import ROOT, SHARED
 
 WANTED = {
     "das": [f"fig{n:02d}" for n in range(4, 21)],
@@ -43,6 +43,18 @@ def test_its_claims_can_be_checked_on_a_quick_run_and_on_a_whole_one(experiment)
             assert claim.check(made).figure
         assert len({(cell.panel, cell.line, cell.x, cell.seed) for cell in experiment.cells(2, quick)}) == len(made.values)
     assert experiment.claims and experiment.setting and experiment.lines
+
+
+def test_the_page_of_claims_has_each_of_them_and_the_reason_of_each_that_does_not_hold():
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert [(name.strip("| `"), claim) for name, claim, *_ in rows] == [
+        (name, claim.text) for name, one in CATALOG.items() for claim in one.claims
+    ]
+    assert {verdict for *_, verdict, _ in rows} == {"yes", "no"}
+    said = " ".join(page.split())
+    for number, claim in enumerate(claim for one in CATALOG.values() for claim in one.claims):
+        assert rows[number][2] == "yes" or (claim.because and claim.because in said), claim.text
 
 
 def first_cells(experiment: Experiment) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from penstock.experiments.cells import checks
@@ -84,3 +86,7 @@ def test_ratios_are_taken_seed_by_seed():
 def test_one_seed_has_no_interval():
     assert str(Spread.of([0.5])) == "0.5"
     assert Spread.of([0.4, 0.6]).low < 0.4
+
+
+def test_where_a_cell_has_no_number_there_is_no_mean():
+    assert math.isnan(Spread.of([1.0, math.nan]).mean) and math.isnan(Spread.of([math.inf, 1.0]).high)

@@ -101,6 +101,27 @@ def test_what_is_shed_is_repaid_and_a_restart_goes_on_with_the_same_facts_only(s
 
 
 @pytest.mark.slow
+def test_a_hub_that_a_tenth_of_all_rows_match_breaks_nothing(spark, tmp_path):
+    """Its rows all go to one shard, whose memory they would fill five times."""
+    random = Random(7)
+
+    def crowd(tag: str) -> list[tuple[Any, ...]]:
+        times = sorted(random.randrange(60) for _ in range(1500))
+        return [(at(t), "hub" if number % 10 == 0 else f"k{random.randrange(200)}", f"{tag}{number}") for number, t in enumerate(times)]
+
+    left, right = (spark.createDataFrame(crowd(tag), SCHEMA) for tag in "lr")
+    others = [(f"k{random.randrange(200)}", f"k{random.randrange(200)}", None, None, 1.0, f"f{number}") for number in range(300)]
+    relation = spark.createDataFrame([("hub", "hub", at(5), at(55), 4.0, "hub"), *others], FACTS)
+    joined = ps.join(sides(l=left, r=right), through=pairs(relation), memory=20, shards=2, archive=str(tmp_path))
+    emitted = shown(joined)
+    settled = shown(ps.settle(str(tmp_path), spark=spark))
+    whole = exact(spark, left, relation, right)
+    assert emitted + settled == whole and settled
+    assert sum(count for (*_, fact, _), count in whole.items() if fact == "hub") > 3000
+    assert any(fact == "hub" for *_, fact, _ in emitted)
+
+
+@pytest.mark.slow
 def test_a_chain_of_relations_joins_three_streams(spark, tmp_path):
     frames = {tag: spark.createDataFrame(rows(tag, 60), SCHEMA) for tag in "lrs"}
     first, second = (spark.createDataFrame(facts(tag, 12), FACTS).drop("weight") for tag in "fg")

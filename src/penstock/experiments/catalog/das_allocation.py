@@ -18,8 +18,7 @@ from penstock.experiments.cells.results import Results, shown
 _LINES = ("exact", "optv", "opt", "probv", "prob", "randv", "rand")
 _SMALL = (
     "Frequent keys are drawn anew for each stream. In the smallest memory, of 40 tuples, one stream may have the more valuable "
-    "keys by chance, and "
-    "one memory gives it the more room."
+    "keys by chance, and one memory gives it the more room."
 )
 _TIMES = tuple(range(1000, 5600, 400))
 

@@ -15,8 +15,8 @@ TUPLES = 50_000
 _METHODS = ("adg", "optimal")
 _RELATIONS = "two relations of 50,000 tuples; sizes of the components by Zipf, drawn for each relation by itself"
 _BOUNDS = (
-    "Our optimum settles most components by bounds before it plans the rest exactly, so that it takes hardly longer than "
-    "ADG; the paper's does not."
+    "Our optimum settles most components by bounds before it plans the rest exactly, so that it takes hardly longer than ADG; "
+    "the paper's does not."
 )
 
 

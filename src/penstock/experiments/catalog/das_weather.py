@@ -18,15 +18,13 @@ _QUICK_ROWS = 20_000
 _TIMES = {"weather": tuple(range(1000, 4500, 250)), "taxi": tuple(range(10_000, 40_000, 2500))}
 _CHANGED = (
     "In the place of cloud reports of 1985 and 1986, which are not to be had: weather reports of 1929 and 1930 (October to "
-    "December), in cells of ten "
-    "degrees, in a window of 500 ticks of 4,500; and taxi trips, pickups against drop-offs by zone, in a window of 5,000 ticks "
-    "of 40,000. The parts "
-    "are five stretches of the data. The optimum, which the paper could not compute, is there."
+    "December), in cells of ten degrees, in a window of 500 ticks of 4,500; and taxi trips, pickups against drop-offs by zone, "
+    "in a window of 5,000 ticks of 40,000. The parts are five stretches of the data. The optimum, which the paper could not "
+    "compute, is there."
 )
-_BURSTS = (
-    "Here reports come at the same hours from every cell, and many cells report once or twice a day: how often a cell reports "
-    "says little about "
-    "when it does next. The optimum is far above every policy that goes by frequency."
+_FEW = (
+    "No policy could: the optimum keeps 84 %, and PROB is within 1 % of it. Nearly all reports of these years come from a few "
+    "cells of Europe, so that no half of the tuples has nine tenths of the pairs."
 )
 _NEARLY = "It is 90 % to within the interval; probabilities are those of the whole stream, and change between day and night."
 _ZONES = "Green taxis pick up in few zones and drop off in all: the streams are not alike, as the paper's two years of one month were."
@@ -67,14 +65,14 @@ EXPERIMENTS = (
         y="outputs",
         data=f"{WEATHER},{TAXI}",
         claims=(
-            Claim("PROB keeps more than RAND: weather.", ordered("prob", "rand", panel="weather"), _BURSTS),
+            Claim("PROB keeps more than RAND: weather.", ordered("prob", "rand", panel="weather")),
             Claim("PROB keeps more than RAND: taxi.", ordered("prob", "rand", panel="taxi")),
             Claim("PROB and PROBV are almost the same: weather.", about("probv", "prob", 0.05, panel="weather")),
-            Claim("PROB and PROBV are almost the same: taxi.", about("probv", "prob", 0.05, panel="taxi")),
+            Claim("PROB and PROBV are almost the same: taxi.", about("probv", "prob", 0.05, panel="taxi"), _ZONES),
             Claim(
                 "With half of the memory PROB keeps over 90 % of the exact join: weather.",
                 at_least("prob", 0.9, "exact", at=(1.0,), panel="weather"),
-                _BURSTS,
+                _FEW,
             ),
             Claim(
                 "With half of the memory PROB keeps over 90 % of the exact join: taxi.",

@@ -16,14 +16,12 @@ OURS = ("elife", "learned")
 _LINES = ("exact", "opt", "prob", "life", "rand", *OURS)
 _LIFE = (
     "By its definition LIFE ranks by probability times remaining life, and keeps most of what PROB keeps: a tuple of a frequent "
-    "key is worth more "
-    "than a younger one of a rare key. The paper gives no figures for LIFE; a check by an independent implementation found the "
-    "same as ours."
+    "key is worth more than a younger one of a rare key. The paper gives no figures for LIFE; a check by an independent "
+    "implementation found the same as ours."
 )
 _AGE = (
     "In a memory of a tenth of the window PROB and LIFE shed the oldest first among equals, where RAND may shed a tuple that "
-    "has just come and keep one "
-    "that expires at once. On uniform keys that is all that there is to know."
+    "has just come and keep one that expires at once. On uniform keys that is all that there is to know."
 )
 SETTING = (
     "5,600 tuples of each stream, one per tick; outputs count after two windows; probabilities of the whole stream; equal parts of memory"

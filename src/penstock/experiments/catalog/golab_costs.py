@@ -22,8 +22,9 @@ Table = Mapping[str, tuple[float, float, float]]
 TABLE_6: Table = {"S1": (100, 100, 200), "S2": (1, 100, 200), "S3": (1, 100, 20), "S4": (3, 100, 2)}
 TABLE_7: Table = {"S1": (11, 100, 200), "S2": (10, 100, 100), "S3": (1, 100, 65), "S4": (1, 100, 20)}
 _FORMULAS = (
-    "The formulas for lazy evaluation are in an extended version of the paper that is not to be had. Ours are derived, and count what the "
-    "algorithms do; the figure comes out with formulas in which expired tuples match as well, which is the panel `as printed`."
+    "The formulas for lazy evaluation are in an extended version of the paper that is not to be had. Ours are derived, and "
+    "count what the algorithms do; the figure comes out with formulas in which expired tuples match as well, which is the panel "
+    "`as printed`."
 )
 _COUNTED = {"what they do": "visited", "as printed": "golab"}
 _ALL = ("best", "worst", "mean")

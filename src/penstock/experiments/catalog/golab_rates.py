@@ -34,13 +34,11 @@ _ROWS = 40_000
 _RATE = "tuples per second"
 _QUICKER = (
     "The paper's prototype was interpreted by a Java of 2003; ours is compiled, and expiration costs it next to nothing beside "
-    "the loops. So what the "
-    "paper explains by the cost of frequent expiration is not seen here."
+    "the loops. So what the paper explains by the cost of frequent expiration is not seen here."
 )
 _EQUAL = (
     "With equal tables of ten buckets each loop over a slow window looks at ten tuples of a hundred, and with five at twenty: "
-    "where a bucket costs next to "
-    "nothing to expire, what is saved in the fast window is lost in the three slow ones."
+    "where a bucket costs next to nothing to expire, what is saved in the fast window is lost in the three slow ones."
 )
 _CHANGED = "A tick is an arrival, as in the paper's generator. Rates are those of our compiled loops on one core, in one run."
 

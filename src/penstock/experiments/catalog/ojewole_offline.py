@@ -18,13 +18,12 @@ _LENGTHS = (800, 1600, 2800, 4200, 5600)
 _LIVES = (100, 200, 400, 800)
 _FLOW = (
     "The paper solves Das's graph, with a node for each tuple and instant of its life. Our flow is over chains of matches, with "
-    "about as many nodes as tuples "
-    "and matches, and compiled; memory states are sets, in Python. So here the flow is the quicker one, and grows the less."
+    "about as many nodes as tuples and matches, and compiled; memory states are sets, in Python. So here the flow is the "
+    "quicker one, and grows the less."
 )
 _LISTS = (
     "What memory states need beside the two instants is a list of all matches, in Python; the flow holds as many nodes and "
-    "arcs, compiled. The "
-    "states themselves are constant, as the paper has it."
+    "arcs, compiled. The states themselves are constant, as the paper has it."
 )
 _METHODS = {"odja": "states", "esja": "chain"}
 
@@ -61,17 +60,11 @@ def _time(cell: Cell, *, by: str, large: bool) -> float:
 def _memory(cell: Cell) -> float:
     """Megabytes that another process takes at its peak beyond what it has after a small run."""
     code = (
-        "import gc, json, pathlib, re, sys\n"
-        "from penstock.experiments.catalog.ojewole_offline import solve\n"
-        "def size(name):\n"
-        "    return int(re.search(name + r':\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1]) / 1024\n"
-        "line, seed, n = json.loads(sys.argv[1])\n"
-        "solve(line, seed, 500, 400, 1)\n"
-        "gc.collect()\n"
-        "pathlib.Path('/proc/self/clear_refs').write_text('5')\n"
-        "before = size('VmRSS')\n"
-        "solve(line, seed, n, 400, 1)\n"
-        "print(max(0.0, size('VmHWM') - before))\n"
+        "import gc, json, pathlib, re, sys\nfrom penstock.experiments.catalog.ojewole_offline import solve\ndef size(name):\n "
+        "return int(re.search(name + r':\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1]) / 1024\nline, seed, n = "
+        "json.loads(sys.argv[1])\nsolve(line, seed, 500, 400, "
+        "1)\ngc.collect()\npathlib.Path('/proc/self/clear_refs').write_text('5')\nbefore = size('VmRSS')\nsolve(line, seed, n, "
+        "400, 1)\nprint(max(0.0, size('VmHWM') - before))\n"
     )
     said = json.dumps([cell.line, cell.seed, int(cell.x)])
     return float(subprocess.run([sys.executable, "-c", code, said], capture_output=True, text=True, check=True).stdout)
@@ -121,7 +114,7 @@ EXPERIMENTS = (
             Claim(
                 "SJA, which maximises outputs, is below it in small memories.",
                 at_least("esja", 1.05, "sja", at=(1, 2)),
-                "With keys that are special in a twentieth of the tuples nearly every pair is worth 1, and most outputs is "
+                "With keys that are special in a twenty-fifth of the tuples nearly every pair is worth 1, and most outputs is "
                 "nearly most importance.",
             ),
             Claim("RAND is the lowest.", lowest("rand", ("esja", "sja", "rand"))),

@@ -20,28 +20,23 @@ _SETTING = (
 )
 CHANGED = (
     "The paper gives no formula for importances: here the rarest keys, with a twenty-fifth of the tuples of a stream, are "
-    "special and worth 100, "
-    "all others 1. LEARNED, AUTO and the shared memory are ours, in `beyond`."
+    "special and worth 100, all others 1. LEARNED, AUTO and the shared memory are ours, in `beyond`."
 )
 _DGL = (
     "The paper gives neither the factor of a gain nor that of a fade. With ours (alpha the window, beta a mean tuple's fade "
-    "over its life) a "
-    "tuple that has produced stays high for long, which is less than the matches of now where these are many."
+    "over its life) a tuple that has produced stays high for long, which is less than the matches of now where these are many."
 )
 _NOW = (
     "DIMPPROB counts the matches of now in a window of the other stream that is mostly shed: a special tuple whose partners "
-    "have just left has "
-    "none, and goes. SIMPPROB counts once, when a tuple comes, and keeps it."
+    "have just left has none, and goes. SIMPPROB counts once, when a tuple comes, and keeps it."
 )
 _SKEWED = (
     "Where the same keys are frequent in both streams, special tuples are rare in both, and their value is in few pairs. The "
-    "paper's lead is of "
-    "2 % in the mean, and depends on its factors for gain and fade, which it does not give."
+    "paper's lead is of 2 % in the mean, and depends on its factors for gain and fade, which it does not give."
 )
 _PROB = (
     "How SIMP and PROB compare depends on the share of special tuples and on their importance, which the paper does not give: "
-    "with one in a "
-    "hundred PROB is far ahead, with one in ten SIMP is."
+    "with one in a hundred PROB is far ahead, with one in ten SIMP is."
 )
 
 
@@ -125,8 +120,8 @@ EXPERIMENTS = (
             Claim(
                 "Online policies fall behind the optimum as keys grow in number.",
                 gap_grows("opt", "dgl"),
-                "The more keys there are the more of them are special, and the easier it is to keep those; DGL falls behind "
-                "on most, not on all.",
+                "The more keys there are the more of them are special, and the easier it is to keep those; DGL falls behind on "
+                "most, not on all.",
             ),
         ),
         window=400,

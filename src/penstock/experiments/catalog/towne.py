@@ -18,15 +18,13 @@ _N = 5000
 _FACTS = 250
 _CHANGED = (
     "The paper says neither how many keys there are nor which importances: here 50 keys, in five groups by frequency, worth 1 "
-    "to 100, the rarest most. "
-    "Facts are there all the time."
+    "to 100, the rarest most. Facts are there all the time."
 )
 _ONLINE = ("dgl", "dimpprob", "simpprob", "simp", "rand")
 _PART = 5  # of the ticks is timed
 _DGL = (
     "The paper gives neither the factor of a gain nor that of a fade; with ours (alpha the window, beta a mean tuple's fade "
-    "over its life) DGL and DIMPPROB are close, "
-    "and which is ahead depends on memory."
+    "over its life) DGL and DIMPPROB are close, and which is ahead depends on memory."
 )
 _NOW = (
     "In small memories DIMPPROB counts the matches of now among few tuples, and lets one go whose partners have just left; "
@@ -34,8 +32,7 @@ _NOW = (
 )
 _RARE = (
     "With importances that rise from 1 to 100 as keys become rarer, and few facts for each key, the importance of a tuple says "
-    "more than the number of "
-    "matches that it has when it comes. The paper's importances are not given."
+    "more than the number of matches that it has when it comes. The paper's importances are not given."
 )
 
 

@@ -21,12 +21,14 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """Of these values.
+        """Of these values; where one is no number, there is no mean.
 
         >>> print(Spread.of([0.4, 0.5, 0.6]))
         0.5 (0.252 to 0.748)
         """
         found = list(values)
+        if not all(map(math.isfinite, found)):
+            return cls(math.nan, math.nan, math.nan)
         if len(found) < 2:
             return cls(found[0], found[0], found[0])
         return cls(*interval(found))
