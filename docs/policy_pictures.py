@@ -16,29 +16,32 @@ from penstock.experiments.figures import save, styled
 
 PAGE = Path(__file__).with_name("policies.png")
 POLICIES = ("rand", "fifo", "prob", "life", "elife", "learned", "simp", "simpprob", "dimpprob", "dgl", "frequency", "output")
+WEIGH = ("simp", "simpprob", "dimpprob", "dgl")
 WINDOW, MEMORY, TICKS, KEYS = 400, 200, 6000, 40
-_AGES, _RANKS = 10, 8
+_AGES, _RANKS = 10, 6  # keys of rank 1, 2 and 3, 4 to 7, ...
 _BARE = {"labels": False, "ticks": False, "domain": False}
 
 
 def main() -> None:
     """Play every policy, and draw what it holds."""
-    trace = ps.generate(TICKS, keys=KEYS, skew=1.0, ranks="correlated", importance="rare", seed=3)
+    plain = ps.generate(TICKS, keys=KEYS, skew=1.0, ranks="correlated", seed=3)
+    weighed = ps.generate(TICKS, keys=KEYS, skew=1.0, ranks="correlated", importance="rare", seed=3)
+    trace = plain  # both have the same keys
     key = np.asarray(trace.table["key"])
     rank = np.empty(KEYS, dtype=np.int64)
     rank[np.argsort(-np.bincount(key, minlength=KEYS))] = np.arange(KEYS)
     rows = []
     for policy in POLICIES:
-        run = ps.simulate(trace, window=WINDOW, memory=MEMORY, policy=policy, keep=ps.Keep(retained=True))
+        run = ps.simulate(weighed if policy in WEIGH else plain, window=WINDOW, memory=MEMORY, policy=policy, keep=ps.Keep(retained=True))
         held, there = np.zeros((_AGES, _RANKS)), np.zeros((_AGES, _RANKS))
         for now, kept in (run.memory_log or [])[2 * WINDOW :: 40]:
             alive = np.flatnonzero((trace.time <= now) & (trace.time > now - WINDOW))
             for counted, of in ((there, alive), (held, kept)):
-                age, place = (now - trace.time[of]) * _AGES // WINDOW, rank[key[of]] * _RANKS // KEYS
+                age, place = (now - trace.time[of]) * _AGES // WINDOW, np.log2(rank[key[of]] + 1).astype(np.int64)
                 np.add.at(counted, (age, place), 1)
         share = np.divide(held, there, out=np.zeros_like(held), where=there > 0)
         rows += [
-            {"policy": policy, "age": age / _AGES, "rank": int(place * KEYS / _RANKS) + 1, "share": float(share[age, place])}
+            {"policy": policy, "age": age / _AGES, "rank": 1 << place, "share": float(share[age, place])}
             for age in range(_AGES)
             for place in range(_RANKS)
         ]

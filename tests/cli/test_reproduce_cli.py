@@ -26,11 +26,11 @@ def test_an_experiment_by_its_name(tmp_path, capsys):
     assert run([*command, "--format", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["report"] == str(out / "report.html") and (out / "report.html").is_file()
-    assert len(said["claims"]) == 6 and all(one["holds"] for one in said["claims"])
-    assert page.read_text().count("\n| `golab-") == 6
+    assert len(said["claims"]) == 7 and all(one["holds"] for one in said["claims"])
+    assert page.read_text().count("\n| `golab-") == 7
     assert run(command) == 0
     printed = capsys.readouterr()
-    assert "6 of 6 claims hold" in printed.out and "are in" in printed.err
+    assert "7 of 7 claims of the papers hold" in printed.out and "are in" in printed.err
 
 
 def test_a_quick_run_may_come_before_the_names(tmp_path, capsys):
@@ -42,6 +42,7 @@ def test_a_quick_run_may_come_before_the_names(tmp_path, capsys):
     ("options", "sentence"),
     (
         ("golab-tabel5", "did you mean 'golab-table5'?"),
+        ("all golab-tabel5", "did you mean 'golab-table5'?"),
         ("golab-table5 --seeds 0", "--seeds must be"),
         ("golab-table5 --seeds 12", "--seeds must be at most 11, got 12"),
         ("golab-table5 --page claims.txt", "--page must be a file that ends in .md"),

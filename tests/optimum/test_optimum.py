@@ -185,6 +185,8 @@ def test_the_value_alone_is_that_of_the_schedule_and_reaches_further():
     assert alone.value == ps.optimum(trace, **options).value and alone.n_output is None and not len(alone.schedule)
     with pytest.raises(ps.PenstockError, match='schedule=False goes with method="states"'):
         ps.optimum(trace, window=60, memory=118, schedule=False)
+    with pytest.raises(ps.PenstockError, match="schedule must be True or False, got 'no'"):
+        ps.optimum(trace, **options, schedule="no")
     with pytest.raises(ps.PenstockError, match="too large for method 'states'"):
         ps.optimum(trace, **options | {"memory": 60}, schedule=False)
 

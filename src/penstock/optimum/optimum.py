@@ -112,6 +112,8 @@ def optimum(
         has_importance=trace.importance is not None, has_lifetime=trace.lifetime is not None,
     )  # fmt: skip
     played = to_play(trace, problem, numbered)
+    if not isinstance(schedule, bool):
+        raise PenstockError(f"schedule must be True or False, got {schedule!r}")
     if not schedule:
         return _value_alone(played, problem, method, goal, progress)
     return told(played, find_optimum(played, problem, method=method, goal=goal, limit=limit, progress=progress))

@@ -54,6 +54,16 @@ def results(panel: str = "") -> Results:
         (checks.gap_grows("down", "up"), False, "down / up: 4 at 1, 0.25 at 3"),
         (checks.linear("straight"), True, "squared correlation with x 1.000"),
         (checks.linear("up"), False, "squared correlation with x 0.964"),
+        (checks.times("up", 3.5, 4.5, "down", at=(3,)), True, "up / down: 4 at 3; wanted: 3.5 to 4.5"),
+        (checks.times("up", 1.0, 3.0, "down", at=(3,)), False, "up / down: 4 at 3"),
+        (checks.on_average("up", 1.6, "down"), True, "up / down: 1.64 in the mean, 0.25 to 4; wanted: at least 1.6"),
+        (checks.on_average("up", 1.7, "down"), False, "up / down: 1.64 in the mean"),
+        (checks.ratio_flat("level", "level", 0.0), True, "level / level: 1 to 1"),
+        (checks.ratio_flat("up", "straight", 0.3), False, "up / straight: 1 to 1.33; wanted: within 30 %"),
+        (checks.gaps_grow(("up", "straight"), "down"), True, "all 2"),
+        (checks.gaps_grow(("up", "down"), "straight"), False, "down / straight: 4 at 1, 0.333 at 3"),
+        (checks.all_rise(("up", "straight")), True, "all 2"),
+        (checks.all_rise(("up", "down")), False, "down: 4 3 1"),
         (checks.equals("down", 3.0, 2), True, "3.0; printed: 3.0"),
         (checks.equals("down", 3.1, 2), False, "3.0; printed: 3.1"),
         (checks.equals("down", 3.4, 2, digits=0), True, "3; printed: 3"),
@@ -74,6 +84,12 @@ def test_a_check_looks_at_its_panel_alone():
 def test_a_check_of_places_that_were_not_played_fails():
     with pytest.raises(ValueError, match="where nothing was played"):
         checks.at_least("up", 1, "down", at=(7,))(results())
+
+
+def test_what_is_no_number_is_in_no_order():
+    one = Results.of((Cell("toy", "", line, 1, seed), value) for line, values in {"a": (1, 1), "b": (2, 0)}.items()
+                     for seed, value in enumerate(values))  # fmt: skip
+    assert not checks.ordered("a", "b")(one).holds and not checks.at_least("a", 0.1, "b")(one).holds
 
 
 def test_ratios_are_taken_seed_by_seed():

@@ -66,6 +66,25 @@ def test_cells_of_another_version_are_played_again(tmp_path, monkeypatch):
     assert made(tmp_path)[0].n_missing == plan.n_missing
 
 
+def test_a_damaged_file_is_played_again(tmp_path):
+    plan, kept = made(tmp_path)
+    runner.run(plan, kept, spread=None, slots=1, bar=Quiet())
+    file = next((tmp_path / "cells").glob("golab-table5.*.parquet"))
+    file.write_bytes(file.read_bytes()[:40])
+    again, kept = made(tmp_path)
+    assert again.n_missing and not again.missing["das-fig04"]
+
+
+def test_cells_of_other_data_are_played_again(tmp_path, monkeypatch):
+    folder = tmp_path / "web_http_1995"
+    folder.mkdir()
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))
+    (folder / "epa_http.parquet").write_bytes(b"one")
+    before = store.stamp("kwon-fig11")
+    (folder / "epa_http.parquet").write_bytes(b"more")
+    assert store.stamp("kwon-fig11") != before and store.stamp("das-fig04") == store.versions()
+
+
 def test_more_seeds_play_those_that_are_missing(tmp_path):
     plan, kept = made(tmp_path)
     runner.run(plan, kept, spread=None, slots=1, bar=Quiet())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _EXAMPLE = "Example: penstock reproduce das-fig07 ojewole-table1 --quick --out reproduction"
 _ALL = "all"
 _MOST_SEEDS = 11
+_FEW = 50  # cells are played sooner than Spark starts
 
 
 class _ByName(TyperGroup):
@@ -79,7 +80,7 @@ def run(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also the table of claims as Markdown: .md.", show_default=False)
     ] = None,
-    here: Annotated[bool, typer.Option("--here", help="Play everything in this process, without Spark.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="Play everything in this process, without Spark, as few cells are.")] = False,
     form: FormatOption = "table",
 ) -> None:
     """Play experiments of the papers, draw their figures, and check their claims: a report in a folder, a table here."""
@@ -91,7 +92,8 @@ def run(
 
     from penstock.experiments.catalog.table import CATALOG
 
-    wanted = list(CATALOG) if _ALL in names else [choose("NAME", name, tuple(CATALOG)) for name in dict.fromkeys(names)]
+    named = [choose("NAME", name, (*CATALOG, _ALL)) for name in dict.fromkeys(names)]
+    wanted = list(CATALOG) if _ALL in named else named
 
     from penstock.experiments.reproduce import report, runner, store, verdicts
 
@@ -106,7 +108,8 @@ def run(
         note(f"{total - made.n_missing:,} of {total:,} cells are in {out} already")
     try:
         with Bar(made.n_missing + len(made.wanted), "loading the engine (compiled on first use)") as bar:
-            spread, slots = _workers([CATALOG[name] for name, cells in made.missing.items() if cells], here=here)
+            apart = sum(len(cells) for name, cells in made.missing.items() if not CATALOG[name].timed)
+            spread, slots = _workers(here=here or apart < _FEW)
             runner.run(made, kept, spread=spread, slots=slots, bar=bar)
             found = runner.results(made, kept)
             checked = verdicts.verdicts(found)
@@ -129,9 +132,9 @@ def run(
     typer.echo(f" report: {file}")
 
 
-def _workers(experiments: Sequence[Experiment], *, here: bool) -> tuple[Any, int]:
+def _workers(*, here: bool) -> tuple[Any, int]:
     """How cells are spread over Spark, and how many at a time; nothing where they are played in this process."""
-    if here or all(one.timed for one in experiments):
+    if here:
         return None, 1
 
     from penstock.spark.session.java import missing_java
@@ -150,9 +153,10 @@ def _workers(experiments: Sequence[Experiment], *, here: bool) -> tuple[Any, int
 
 
 def _print(found: Sequence[Verdict]) -> None:
+    from penstock.experiments.reproduce.verdicts import score
+
     rows = [[one.experiment, one.claim, one.word, one.figure] for one in found]
-    held = sum(one.holds for one in found)
-    print_table(["experiment", "claim", "holds?", "our figure"], rows, title=f"{held} of {len(found)} claims hold", left=4)
+    print_table(["experiment", "claim", "holds?", "our figure"], rows, title=score(found), left=4)
     reasons: dict[str, list[str]] = {}
     for one in found:
         if one.because:

@@ -59,24 +59,28 @@ def between(line: str, low: float, high: float, panel: str = "") -> Claim:
 
     def check(results: Results) -> Finding:
         means = [results.mean(line, x, panel) for x in results.xs(panel)]
-        mean = sum(means) / len(means)
-        return Finding(low <= mean <= high, f"{line}: {shown(mean)} in the mean, {shown(min(means))} to {shown(max(means))} over time")
+        return Finding(
+            low <= min(means) <= max(means) <= high,
+            f"{line}: {shown(min(means))} to {shown(max(means))} over time; wanted: {low:g} to {high:g}",
+        )
 
     return Claim(f"Of streams that are alike each has about half of the memory: {line.upper()}.", check)
 
 
+def _more(results: Results) -> Finding:
+    means = [results.mean("probv", x) for x in results.xs()]
+    return Finding(min(means) > 0.5, f"{shown(min(means))} to {shown(max(means))}")
+
+
 def _most(results: Results) -> Finding:
     means = [results.mean("probv", x) for x in results.xs()]
-    high = max(max(means), 1 - min(means))
-    return Finding(
-        max(means) > 0.6, f"first stream, Zipf(1): {shown(min(means))} to {shown(max(means))}; the larger share is at most {shown(high)}"
-    )
+    return Finding(0.8 <= max(means) <= 0.9, f"up to {shown(max(means))}; wanted: 0.8 to 0.9")
 
 
 def _largest(results: Results) -> Finding:
-    found = {x: results.ratio("probv", "prob", x) for x in results.xs()}
-    x = max(found, key=lambda x: found[x].mean)
-    return Finding(1.02 <= found[x].mean <= 1.15, f"probv / prob: at most {found[x]}, at {x} windows")
+    found = {x: (results.mean("probv", x) - results.mean("prob", x)) / results.mean("exact", x) for x in results.xs()}
+    x = max(found, key=found.__getitem__)
+    return Finding(0.03 <= found[x] <= 0.12, f"{100 * found[x]:.1f} % of the exact join, at {x} windows; wanted: 3 to 12 %")
 
 
 def _outputs(number: str, title: str, skew: tuple[float, float], claims: tuple[Claim, ...]) -> Experiment:
@@ -116,7 +120,8 @@ EXPERIMENTS = (
         (
             Claim("With streams that are alike one memory keeps about as much as two: PROB.", about("probv", "prob", 0.05), _SMALL),
             Claim("The same for the optimum.", about("optv", "opt", 0.05), _SMALL),
-            Claim("PROB keeps more than RAND, with one memory and with two.", ordered("probv", "randv")),
+            Claim("PROB keeps more than RAND, with one memory.", ordered("probv", "randv")),
+            Claim("PROB keeps more than RAND, with two.", ordered("prob", "rand")),
         ),
     ),
     _outputs(
@@ -126,7 +131,7 @@ EXPERIMENTS = (
         (
             Claim("With streams that are not alike one memory keeps more: PROB.", at_least("probv", 1.0, "prob", at=MEMORIES[:4])),
             Claim("The same for the optimum.", at_least("optv", 1.0, "opt")),
-            Claim("It is up to 10 % more.", _largest, "It is more where memory is smallest, which depends on the seed most."),
+            Claim("It is up to 10 % of the output more.", _largest),
         ),
     ),
     _shares("15", "Zipf(0.25) both", (0.25, 0.25), (between("probv", 0.45, 0.55), between("optv", 0.45, 0.55))),
@@ -135,9 +140,11 @@ EXPERIMENTS = (
         "Zipf(1) and uniform",
         (1.0, 0.0),
         (
+            Claim("The stream with the higher skew has more of the memory.", _more),
             Claim(
-                "The stream with the higher skew has more of the memory, up to 85 %.",
+                "It has up to 85 %.",
                 _most,
+                "It is 79 % in the mean of five seeds: how much depends on which keys are frequent, which is drawn.",
             ),
         ),
     ),

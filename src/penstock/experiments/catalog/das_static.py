@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
+from penstock.core.trace import Ints
 from penstock.experiments.cells.cell import Cell
-from penstock.experiments.cells.checks import at_least, at_most, flat, gap_grows, rises
+from penstock.experiments.cells.checks import at_least, at_most, flat, rises
 from penstock.experiments.cells.experiment import Claim, Experiment
 from penstock.experiments.cells.joins import seconds
 from penstock.generator.zipf import zipf_probabilities
@@ -15,17 +18,22 @@ TUPLES = 50_000
 _METHODS = ("adg", "optimal")
 _RELATIONS = "two relations of 50,000 tuples; sizes of the components by Zipf, drawn for each relation by itself"
 _BOUNDS = (
-    "Our optimum settles most components by bounds before it plans the rest exactly, so that it takes hardly longer than ADG; "
-    "the paper's does not."
+    "Our optimum settles most components by bounds before it plans the rest exactly, so that it takes 1 to 4 times as long as "
+    "ADG; the paper's does not."
 )
 
 
-def _truncated(seed: int, method: str, *, components: int, keep: int, skew: float) -> Truncation:
-    sides = [
+@lru_cache(maxsize=4)
+def _sizes(seed: int, components: int, skew: float) -> tuple[Ints, Ints]:
+    first, second = (
         rng.multinomial(TUPLES, rng.permutation(zipf_probabilities(components, skew)))
         for rng in map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
-    ]
-    return truncate_histograms(sides, keep=keep, method=method)
+    )
+    return first, second
+
+
+def _truncated(seed: int, method: str, *, components: int, keep: int, skew: float) -> Truncation:
+    return truncate_histograms(_sizes(seed, components, skew), keep=keep, method=method)
 
 
 def _kept(cell: Cell) -> float:
@@ -34,6 +42,7 @@ def _kept(cell: Cell) -> float:
 
 def _timed(cell: Cell, *, components: int, keep: int) -> float:
     _truncated(0, cell.line, components=50, keep=500, skew=0.5)  # what is compiled or imported is not timed
+    _sizes(cell.seed, components, 0.5)  # nor is the drawing of the sizes
     return seconds(lambda: _truncated(cell.seed, cell.line, components=components, keep=keep, skew=0.5))
 
 
@@ -72,10 +81,10 @@ EXPERIMENTS = (
         log=True,
         claims=(
             Claim("ADG takes three to four orders of magnitude less time than the optimum.", at_most("adg", 1e-3, "optimal"), _BOUNDS),
-            Claim("The time of ADG does not depend on the number of tuples kept.", flat("adg", 1.0)),
+            Claim("The time of ADG does not depend on the number of tuples kept.", flat("adg", 0.3)),
             Claim("The time of the optimum grows with the number of tuples kept.", rises("optimal", slack=0.2), _BOUNDS),
         ),
-        changed=f"{_BOUNDS} Times include the drawing of the sizes, for both.",
+        changed=_BOUNDS,
     ),
     Experiment(
         name="das-fig06",
@@ -90,8 +99,9 @@ EXPERIMENTS = (
         timed=True,
         log=True,
         claims=(
-            Claim("The time of both grows with the number of components.", rises("adg", slack=0.2), _BOUNDS),
-            Claim("ADG stays far quicker than the optimum, at any number of components.", gap_grows("optimal", "adg"), _BOUNDS),
+            Claim("The time of ADG grows with the number of components.", rises("adg", slack=0.2)),
+            Claim("So does that of the optimum.", rises("optimal", slack=0.2), _BOUNDS),
+            Claim("ADG stays far quicker than the optimum, at any number of components.", at_most("adg", 0.1, "optimal"), _BOUNDS),
         ),
         changed=_BOUNDS,
     ),

@@ -34,7 +34,10 @@ def file(folder: str, name: str) -> Path:
     data = data_folder()
     if data is None:
         raise PenstockError("PENSTOCK_DATA must name the folder of real data sets, got nothing")
-    return data / folder / name
+    found = data / folder / name
+    if not found.is_file():
+        raise PenstockError(f"PENSTOCK_DATA must name a folder with {folder}/{name}, which is not in {data}")
+    return found
 
 
 @lru_cache(maxsize=2)

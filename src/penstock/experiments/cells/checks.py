@@ -17,26 +17,51 @@ Check = Callable[[Results], Finding]
 
 def at_least(line: str, share: float, of: str, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
     """A line is at least so many times another."""
-    return _bounded(line, of, at, panel, lambda one: one.mean >= share, lambda one: one.mean)
+    return _bounded(line, of, at, panel, lambda one: one.mean >= share, lambda one: one.mean, f"at least {share:g}")
 
 
 def at_most(line: str, share: float, of: str, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
     """A line is at most so many times another."""
-    return _bounded(line, of, at, panel, lambda one: one.mean <= share, lambda one: -one.mean)
+    return _bounded(line, of, at, panel, lambda one: one.mean <= share, lambda one: -one.mean, f"at most {share:g}")
 
 
 def about(line: str, of: str, within: float, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
     """A line is as high as another, within such a share."""
-    return _bounded(line, of, at, panel, lambda one: abs(one.mean - 1) <= within, lambda one: -abs(one.mean - 1))
+    wanted = f"{1 - within:g} to {1 + within:g}"
+    return _bounded(line, of, at, panel, lambda one: abs(one.mean - 1) <= within, lambda one: -abs(one.mean - 1), wanted)
+
+
+def times(line: str, low: float, high: float, of: str, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
+    """A line is so many times another, from and to."""
+    middle = (low + high) / 2
+    return _bounded(line, of, at, panel, lambda one: low <= one.mean <= high, lambda one: -abs(one.mean - middle), f"{low:g} to {high:g}")
+
+
+def on_average(line: str, share: float, of: str, *, panel: str = "") -> Check:
+    """A line is at least so many times another, in the mean over the x axis."""
+
+    def check(results: Results) -> Finding:
+        means = [results.ratio(line, of, x, panel).mean for x in results.xs(panel)]
+        mean = sum(means) / len(means)
+        figure = f"{line} / {of}: {shown(mean)} in the mean, {shown(min(means))} to {shown(max(means))}; wanted: at least {share:g}"
+        return Finding(mean >= share, figure)
+
+    return check
 
 
 def _bounded(
-    line: str, of: str, at: Sequence[X] | None, panel: str, good: Callable[[Spread], bool], order: Callable[[Spread], float]
+    line: str,
+    of: str,
+    at: Sequence[X] | None,
+    panel: str,
+    good: Callable[[Spread], bool],
+    order: Callable[[Spread], float],
+    wanted: str,
 ) -> Check:
     def check(results: Results) -> Finding:
         found = {x: results.ratio(line, of, x, panel) for x in _places(results, at, panel)}
         worst = min(found, key=lambda x: order(found[x]))
-        return Finding(all(map(good, found.values())), f"{line} / {of}: {found[worst]} at {_named(worst)}")
+        return Finding(all(map(good, found.values())), f"{line} / {of}: {found[worst]} at {_named(worst)}; wanted: {wanted}")
 
     return check
 
@@ -49,7 +74,7 @@ def ordered(*lines: str, at: Sequence[X] | None = None, panel: str = "", slack: 
         for x in _places(results, at, panel):
             for high, low in pairwise(lines):
                 one = results.ratio(high, low, x, panel)
-                if one.mean < 1 - slack:
+                if not one.mean >= 1 - slack:
                     broken.append((one.mean, f"{high} / {low}: {one} at {_named(x)}"))
         places = len(_places(results, at, panel)) * (len(lines) - 1)
         if not broken:
@@ -102,7 +127,7 @@ def flat(line: str, within: float, *, at: Sequence[X] | None = None, panel: str 
         means = {x: results.mean(line, x, panel) for x in _places(results, at, panel)}
         high, low = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
         more = means[high] / means[low] - 1
-        return Finding(more <= within, f"{100 * more:.0f} % between {_named(low)} and {_named(high)}")
+        return Finding(more <= within, f"{100 * more:.0f} % between {_named(low)} and {_named(high)}; wanted: at most {100 * within:.0f} %")
 
     return check
 
@@ -125,6 +150,38 @@ def gap_grows(high: str, low: str, *, at: Sequence[X] | None = None, panel: str 
         first, last = (results.ratio(high, low, x, panel) for x in (places[0], places[-1]))
         figure = f"{high} / {low}: {first} at {_named(places[0])}, {last} at {_named(places[-1])}"
         return Finding(last.mean > first.mean, figure)
+
+    return check
+
+
+def gaps_grow(highs: Sequence[str], low: str, *, panel: str = "") -> Check:
+    """The quotients of all these lines over another are larger at the last place than at the first."""
+    return _all([gap_grows(high, low, panel=panel) for high in highs])
+
+
+def all_rise(lines: Sequence[str], *, panel: str = "", slack: float = 0.0) -> Check:
+    """Each of these lines rises along the x axis."""
+    return _all([rises(line, panel=panel, slack=slack) for line in lines])
+
+
+def ratio_flat(line: str, of: str, within: float, *, panel: str = "") -> Check:
+    """The quotient of two lines is level along the x axis: its highest is above its lowest by at most such a share."""
+
+    def check(results: Results) -> Finding:
+        found = [results.ratio(line, of, x, panel).mean for x in results.xs(panel)]
+        more = max(found) / min(found) - 1
+        return Finding(more <= within, f"{line} / {of}: {shown(min(found))} to {shown(max(found))}; wanted: within {100 * within:.0f} %")
+
+    return check
+
+
+def _all(parts: Sequence[Check]) -> Check:
+    """All of several hold; the figures are of those that do not, or of the first."""
+
+    def check(results: Results) -> Finding:
+        found = [part(results) for part in parts]
+        broken = [one.figure for one in found if not one.holds]
+        return Finding(not broken, "; ".join(broken) if broken else f"all {len(found)}; {found[0].figure}")
 
     return check
 

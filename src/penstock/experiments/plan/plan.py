@@ -71,7 +71,12 @@ def plan(
     if most < 1:
         raise PenstockError(f"rows must be a positive whole number, got {rows!r}")
     names_of = _texts(policies, "policies")
-    told = {"predicate": None if predicate == "=" else predicate, "objective": objective, "half_life": half_life, "switches": switches}
+    told = {
+        "predicate": None if predicate == "=" else predicate,
+        "objective": objective,
+        "half_life": half_life,
+        "switches": switches or None,
+    }
     sides = {name: _side(trace, name, window, matches, (columns or {}).get(name, {})) for name in trace.streams}
     count = None if shards is None else shard_count(whole(shards, "shards", "a positive whole number"))
     trace = trace if not trace.n_backwards else taken(trace, np.argsort(trace.time, kind="stable"))
@@ -110,6 +115,8 @@ def plan(
 def _side(trace: Trace, name: str, window: WindowSpec, matches: Any, told: Mapping[str, Any]) -> dict[str, Any]:
     """What `ps.stream` is told of a stream."""
     parts = by_stream(window, "window") if isinstance(window, str) and "=" in window else window
+    if isinstance(parts, Mapping) and name not in parts:
+        raise PenstockError(f"window must name each of the streams {', '.join(trace.streams)}, got {', '.join(map(str, parts))}")
     own = {"time": "time", "window": parts[name] if isinstance(parts, Mapping) else parts}
     own |= {} if trace.importance is None else {"importance": "importance"}
     own |= {} if trace.lifetime is None else {"lifetime": "lifetime"}

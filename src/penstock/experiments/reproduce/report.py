@@ -13,7 +13,7 @@ from penstock.experiments.catalog.table import CATALOG, PAPERS
 from penstock.experiments.cells.experiment import Experiment
 from penstock.experiments.cells.results import Results, shown
 from penstock.experiments.reproduce.chart import charts, numbers, themed, whole
-from penstock.experiments.reproduce.verdicts import Verdict
+from penstock.experiments.reproduce.verdicts import Verdict, score
 
 _STYLE = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
 
@@ -59,7 +59,6 @@ def html(
     quick: bool,
 ) -> str:
     """The page."""
-    held = sum(one.holds for one in found)
     papers = [paper for paper in PAPERS if any(CATALOG[name].paper == paper for name in results)]
     parts = [
         "<!doctype html>",
@@ -67,7 +66,7 @@ def html(
         '<link rel="icon" href="data:,">',
         f"<title>Penstock: experiments of the papers</title><style>{_STYLE}</style></head><body>",
         "<h1>Experiments of five papers, repeated</h1>",
-        f"<p>{len(results)} figures and tables; of {len(found)} claims {held} hold here. Means over seeds, with 95 % intervals.</p>",
+        f"<p>{len(results)} figures and tables; {score(found)}. Means over seeds, with 95 % intervals.</p>",
         '<p class="muted">'
         + ("A quick run, with fewer places on the axes and smaller streams where those of the papers are large. " if quick else "")
         + f"Played with {escape(versions)}.</p>",

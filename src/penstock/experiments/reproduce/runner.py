@@ -22,7 +22,7 @@ from penstock.experiments.policy_table import data_folder
 from penstock.experiments.reproduce.store import Store, key
 
 _TASKS = 8
-"""Of a round, for each slot that plays them."""
+"""Of a round, for each slot that plays them, at most."""
 
 Spread = Callable[[Callable[[str], str], Sequence[str]], list[str]]
 
@@ -79,8 +79,10 @@ def run(made: Plan, store: Store, *, spread: Spread | None, slots: int, bar: Pro
     """Play what is missing, and write it down."""
     together = [name for name in made.missing if not CATALOG[name].timed]
     tasks = [task for name in together for task in _tasks(made.missing[name])]
-    for begin in range(0, len(tasks), size := max(1, _TASKS * slots)):
+    begin, size = 0, slots
+    while begin < len(tasks):
         part = tasks[begin : begin + size]
+        begin, size = begin + size, min(2 * size, _TASKS * slots)  # the first rounds are small, so that an early stop keeps something
         bar.say(_named(part))
         pieces = [json.dumps([asdict(cell) for cell in task]) for task in part]
         found = map(play, pieces) if spread is None else iter(spread(play, pieces))

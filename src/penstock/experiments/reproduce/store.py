@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 
 import penstock
 from penstock.core.errors import PenstockError
+from penstock.experiments.catalog.table import CATALOG
 from penstock.experiments.cells.cell import Cell
+from penstock.experiments.policy_table import data_folder
 
 FOLDER = "cells"
 _SCHEMA = pa.schema(
@@ -51,8 +53,12 @@ class Store:
         """The numbers of an experiment that are there, of this version."""
         found: dict[tuple[str, str, str, int, bool], float] = {}
         for file in sorted(self.folder.glob(f"{experiment}.*.parquet")):
-            table = pq.read_table(file)
-            mine = table.filter(pa.compute.equal(table["versions"], versions()))
+            try:
+                table = pq.read_table(file)
+            except (pa.ArrowInvalid, OSError):  # damaged: its cells are played again
+                file.unlink(missing_ok=True)
+                continue
+            mine = table.filter(pa.compute.equal(table["versions"], stamp(experiment)))
             for row in mine.to_pylist():
                 found[row["panel"], row["line"], row["x"], row["seed"], row["quick"]] = row["value"]
         return found
@@ -69,7 +75,7 @@ class Store:
                 "quick": cell.quick,
                 "value": value,
                 "seconds": seconds,
-                "versions": versions(),
+                "versions": stamp(experiment),
             }
             for cell, value, seconds in played
         ]
@@ -83,6 +89,14 @@ class Store:
 def key(cell: Cell) -> tuple[str, str, str, int, bool]:
     """What a cell is known by among those of its experiment."""
     return cell.panel, cell.line, str(cell.x), cell.seed, cell.quick
+
+
+def stamp(experiment: str) -> str:
+    """What the numbers of an experiment depend on: the versions and, where it plays real data, the sizes of its files."""
+    folder, names = data_folder(), CATALOG[experiment].data.split(",") if CATALOG[experiment].data else []
+    files = [] if folder is None else [file for name in names for file in sorted((folder / name).glob("*.parquet"))]
+    sizes = ", ".join(f"{file.parent.name}/{file.name} {file.stat().st_size}" for file in files)
+    return f"{versions()}; data: {sizes}" if names else versions()
 
 
 @cache

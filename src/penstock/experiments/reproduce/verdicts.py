@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Any
@@ -11,6 +11,8 @@ from penstock.experiments.catalog.table import CATALOG, PAPERS
 from penstock.experiments.cells.results import Results
 
 HOLDS, CONTRADICTED = "yes", "no"
+OURS = "beyond"
+"""How the names of our own experiments begin."""
 _WIDTH = 118  # of a page's lines
 
 
@@ -45,11 +47,22 @@ def verdicts(results: Mapping[str, Results]) -> list[Verdict]:
     return found
 
 
+def score(found: Sequence[Verdict]) -> str:
+    """How many claims hold, those of the papers and our own.
+
+    >>> score([Verdict("das-fig07", "", True, "", ""), Verdict("beyond-wrong", "", False, "", "")])
+    '1 of 1 claims of the papers hold here, and 0 of 1 of ours beyond them'
+    """
+    ours = [one for one in found if one.experiment.startswith(OURS)]
+    papers = [one for one in found if not one.experiment.startswith(OURS)]
+    said = f"{sum(one.holds for one in papers)} of {len(papers)} claims of the papers hold here"
+    return f"{said}, and {sum(one.holds for one in ours)} of {len(ours)} of ours beyond them" if ours else said
+
+
 def page(found: list[Verdict], versions: str, absent: Mapping[str, str]) -> str:
     """The table as Markdown."""
-    held = sum(one.holds for one in found)
     said = (
-        f"What the five papers say of their figures, in our words, checked by code: {held} of {len(found)} claims hold here. "
+        f"What the five papers say of their figures, in our words, checked by code: {score(found)}. "
         "Where one does not, the reason is below its table. `penstock reproduce all` plays every experiment anew, and writes "
         "this page and a report with all figures; [reproduce](reproduce.md) says how. Means over seeds, with 95 % intervals."
     )
