@@ -24,8 +24,10 @@ OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
 TRIED ?= $(OLDEST) $(word $(shell echo $$(( $$(date +%s) / 86400 % $(words $(OTHERS)) + 1 ))),$(OTHERS))
 SPARK_TESTS := $(addprefix tests/,whole/test_versions.py spark/join/test_join.py spark/join/test_partitions.py \
 	spark/join/test_spark_restart.py spark/settle/test_spark_settle.py)
-# What is made of kernels: played once more with every index checked, where the processes of Spark, files and commands are the same.
-KERNEL_TESTS := src $(addprefix tests/,core engine generator multiway optimum policies shard simulator static statistics)
+# What is made of kernels: played once more with every index checked, where the processes of Spark, files and commands are the same. One
+# half a day, in turn; `make test-all KERNEL_TESTS="src tests/engine ..."` chooses.
+KERNEL_HALVES := tests/engine tests/policies,src $(addprefix tests/,core generator multiway optimum shard simulator static statistics)
+KERNEL_TESTS ?= $(shell echo '$(KERNEL_HALVES)' | cut -d, -f$$(( $$(date +%s) / 86400 % 2 + 1 )))
 # Some of each kernel, played as plain Python too, as a debugger and a coverage tool see it.
 PLAIN_TESTS := $(addprefix tests/,engine/test_one_option.py engine/test_against_oracle.py generator multiway optimum static)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
@@ -110,12 +112,11 @@ kernels: setup
 	@$(BIN)/penstock warm >/dev/null
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
-test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark, then the site
+test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
 	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks
-	$(MAKE) docs
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests
 # run on the newest. PySpark before 4.2 leaves its sockets to the collector of garbage, which is no fault of ours.

@@ -421,7 +421,7 @@ def worker(kind: str, keys: int, overhead: int, policy: str, folder: Path) -> di
 @pytest.mark.jit_only
 @pytest.mark.parametrize(
     ("kind", "key", "policy", "place", "millions"),
-    (("whole", 0, "prob", 256, 3), ("text", 17, "prob", 256, 10), ("text", 17, "learned", 376, 10)),
+    (("whole", 0, "prob", 256, 3), ("text", 17, "prob", 256, 3), ("text", 17, "learned", 376, 10)),
 )
 def test_millions_of_keys_take_what_the_docs_say(tmp_path, kind, key, policy, place, millions):
     """docs/spark.md, the memory of a worker: base + payload + tuples x (place + key) + 1.5 x overhead + batch x (350 + 3 x row)."""

@@ -36,6 +36,14 @@ def test_so_it_does_in_many_more_cases(seed: int) -> None:
     play_both(random, drawn_play(random))
 
 
+def test_a_row_without_facts_raises_nothing_of_a_stream_that_no_relation_links_with_its_own() -> None:
+    """T and S are linked through R alone; of three streams a row of T is a match of all in S, but not one that nothing links."""
+    random = np.random.default_rng(2_275_576_127)
+    case = drawn_play(random)
+    assert case.policy == "dgl" and case.problem.switch("pre-filter") == "static" and case.problem.n_streams == 3
+    assert play_both(random, case)
+
+
 def test_facts_that_end_where_times_begin_are_counted_until_then() -> None:
     """Of three facts that link the first two tuples, two end at 0; two facts link those that come at 1, which then have more partners."""
     facts = Facts(np.array([0, 0, 0, 1, 1])[:, None] + np.zeros(2, np.int64), np.full(5, -(1 << 62)), np.array([0, 0, *[1 << 62] * 3]))

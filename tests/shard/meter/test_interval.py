@@ -123,7 +123,7 @@ def test_the_truth_lies_in_the_interval_however_few_the_ghosts(kind, ghosts):
 @pytest.mark.parametrize("ghosts", (5, 20, 50, 200))
 @pytest.mark.parametrize("kind", STREAMS)
 def test_the_interval_holds_at_its_stated_level(kind, ghosts):
-    told, wrong = misses(kind, ghosts, 200)
+    told, wrong = misses(kind, ghosts, 100)
     for name, times in told.items():
         assert wrong[name] <= most_wrong(times), (name, wrong[name], times)
 

@@ -80,7 +80,8 @@ def _gain_by_links(memory: Memory, batch: BatchColumns, begin: int, end: int, fi
         free = False
         for at in range(begin, end):
             other = batch.stream[at]
-            free |= other != stream and batch.key[at] >= 0 and accesses(memory)[stream * memory.streams + other].index < 0
+            there = batch.key[at] >= 0 and not is_filtered(memory, batch, at)
+            free |= there and other != stream and accesses(memory)[stream * memory.streams + other].index < 0
         slot = lanes(memory)[stream].oldest if free else -1
         while slot >= 0:
             group = slots(memory)[slot].group
