@@ -39,7 +39,7 @@ class TestOnSpark:
     pytestmark: ClassVar[list[Any]] = [*ON_SPARK, pytest.mark.slow]
 
     def test_the_contenders_agree(self, spark):
-        assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-tenth"], TINY, say=silent) > 1_000
+        assert bench.check_agreement(spark, ["spark-rocksdb", "penstock", "penstock-condition", "penstock-tenth"], TINY, say=silent) > 1_000
 
     def test_a_join_of_three_streams_is_what_a_cascade_of_sparks_own_gives(self, spark):
         three = replace(TINY, rows=3_000, streams=3)
@@ -93,7 +93,12 @@ class TestOnSpark:
 
     def test_the_command_prints_json_with_the_promised_fields(self, spark, monkeypatch, capsys):
         monkeypatch.setattr(bench, "open_session", lambda cores: _Lasting(spark))
-        for name in ("spark-rocksdb", "penstock-half", "penstock-tenth"):  # others have run them, and each costs seconds
+        for name in (
+            "spark-rocksdb",
+            "penstock-half",
+            "penstock-tenth",
+            "penstock-condition",
+        ):  # others have run them, and each costs seconds
             monkeypatch.delitem(CONTENDERS, name)
         sizes = "--rows 2000,1000 --window 300 --keys 750 --shards 2 --batches 1 --own-batches 1 --warm-up 0"
         capsys.readouterr()
@@ -110,8 +115,8 @@ class TestOnSpark:
             "batches",
         }
         assert all(promised <= set(one) for one in found["contenders"])
-        assert [one["than"] for one in found["targets"]] == ["spark-rocksdb", "spark-heap"]
-        assert found["targets"][1] == {"than": "spark-heap", "wanted": 1.0, "got": None, "holds": None}
+        assert [one["than"] for one in found["targets"]] == ["spark-rocksdb", "spark-heap", "penstock"]
+        assert found["targets"][1] == {"than": "spark-heap", "wanted": 1.0, "who": "penstock", "got": None, "holds": None}
         assert [one["rows"] for one in found["sizes"]] == [2_000, 1_000]
         assert [one["rows"] for one in found["sizes"][1]["contenders"]] == [1_000, 1_000]
         assert all(one["median_seconds"] > 0 for size in found["sizes"] for one in size["contenders"])
@@ -156,17 +161,19 @@ def test_what_has_nothing_to_compare_with_is_refused(capsys, options, said):
 
 
 def test_targets_say_whether_they_hold():
-    timings = [timing("pass-through", 400), timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 250)]
-    assert [(one["got"], one["holds"]) for one in stream_speed.verdicts(timings)] == [(12.5, True), (2.5, False), (0.625, True)]
+    paces = {"pass-through": 400, "spark-rocksdb": 20, "spark-heap": 100, "penstock": 250, "penstock-condition": 200}
+    timings = [timing(name, pace) for name, pace in paces.items()]
+    found = [(one["got"], one["holds"]) for one in stream_speed.verdicts(timings)]
+    assert found == [(12.5, True), (2.5, False), (0.625, True), (0.8, False)]
 
 
 def test_targets_are_those_of_the_size_of_a_batch():
     timings = [timing("spark-rocksdb", 20), timing("spark-heap", 100), timing("penstock", 50)]
     small = stream_speed.verdicts(timings, stream_speed.targets_of(TINY))
-    assert [(one["wanted"], one["holds"]) for one in small] == [(1.0, True), (1.0, False)]
+    assert [(one["wanted"], one["holds"]) for one in small] == [(1.0, True), (1.0, False), (0.85, None)]
     large = replace(TINY, rows=500_000)
     jobs = (large, replace(large, streams=3), replace(large, predicate="eps:3"))
-    assert [[target.wanted for target in stream_speed.targets_of(job)] for job in jobs] == [[10, 3, 0.6], [5, 5], [5, 5]]
+    assert [[target.wanted for target in stream_speed.targets_of(job)] for job in jobs] == [[10, 3, 0.6, 0.85], [5, 5], [5, 5]]
 
 
 def test_sparks_own_join_has_fewer_batches_where_they_are_long():

@@ -34,7 +34,7 @@ def record(timing: Timing, timed: Sequence[Timing]) -> dict[str, Any]:
 
 def sentence(verdict: Mapping[str, Any]) -> str:
     """A target, and whether it holds."""
-    wish = f"penstock at {verdict['wanted']:g} times {verdict['than']} or more"
+    wish = f"{verdict['who']} at {verdict['wanted']:g} times {verdict['than']} or more"
     if verdict["got"] is None:
         return f"{wish}: not measured"
     return f"{wish}: {'holds' if verdict['holds'] else 'MISSED'}, {verdict['got']:.2f} times"

@@ -77,6 +77,7 @@ class Contender:
     joins: bool = True
     share: float | None = None  # of the rows in all windows; None: not bounded
     slow: bool = False
+    has_condition: bool = False  # one that all joined rows pass
 
     @property
     def exact(self) -> bool:
@@ -250,12 +251,14 @@ def _penstock(sides: Mapping[str, DataFrame], job: Job, contender: Contender) ->
     streams = {name: stream(frame, time="ts", window=f"{job.window} milliseconds") for name, frame in sides.items()}
     memory = contender.memory(job)
     assert memory is not None, "this contender has a share of the window"
+    first, second, *_ = streams
+    condition = f"{first}_v < {second}_v or {first}_v >= {second}_v" if contender.has_condition else None
     if job.facts:
         left, right = streams
         links = [f"{left}.k = a", f"b = {right}.k"]
         facts = relation(facts_of(sides[left].sparkSession, job), links=links, begin="begin", end="end", id="n", name="facts")
-        return join(streams, through=facts, memory=memory, shards=job.shards, name=OBSERVED)
-    return join(streams, on="k", predicate=job.predicate, memory=memory, shards=job.shards, name=OBSERVED)
+        return join(streams, through=facts, memory=memory, condition=condition, shards=job.shards, name=OBSERVED)
+    return join(streams, on="k", predicate=job.predicate, memory=memory, condition=condition, shards=job.shards, name=OBSERVED)
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -263,6 +266,7 @@ CONTENDERS: dict[str, Contender] = {
     "spark-rocksdb": Contender(_spark_join, ROCKSDB | {FORMAT: "4"}, slow=True),
     "spark-heap": Contender(_spark_join, HEAP | {FORMAT: "2"}, slow=True),
     "penstock": Contender(_penstock, ROCKSDB, share=2.0),
+    "penstock-condition": Contender(_penstock, ROCKSDB, share=2.0, has_condition=True),
     "penstock-half": Contender(_penstock, ROCKSDB, share=0.5),
     "penstock-tenth": Contender(_penstock, ROCKSDB, share=0.1),
 }
