@@ -53,6 +53,12 @@ def test_what_a_room_says_of_its_files_is_there():
             assert any((one / word).is_dir() or (one / f"{word}.py").is_file() for one in near), (room, word)
 
 
+def test_each_class_has_a_name_of_its_own():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert not {name for name, count in names.items() if count > 1}
+
+
 def _said_to_be_imported(path: Path) -> set[str]:
     """The rooms that are named after "Imports" in what a room says of itself."""
     said = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").rpartition("Imports")[2]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.core.errors import PenstockError
 from penstock.relation.alike import alike
-from penstock.relation.history import Plan, Version, active
+from penstock.relation.history import HistoryShape, Version, active
 
 Row = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Change(NamedTuple):
     where: str  # such as "line 12", for errors
 
 
-def from_snapshot(plan: Plan, last: Version | None, known: pa.Table, seen: pa.Table, time: int) -> tuple[pa.Table, Version]:
+def from_snapshot(plan: HistoryShape, last: Version | None, known: pa.Table, seen: pa.Table, time: int) -> tuple[pa.Table, Version]:
     """The lines of a table as it is now, beside the facts known: new rows begin now, missing rows end now.
 
     Rows of the first snapshot have no begin: they were there before.
@@ -56,7 +56,7 @@ def from_snapshot(plan: Plan, last: Version | None, known: pa.Table, seen: pa.Ta
 
 
 def from_feed(
-    plan: Plan, last: Version | None, known: pa.Table, changes: Sequence[Change], lateness: int, position: Any
+    plan: HistoryShape, last: Version | None, known: pa.Table, changes: Sequence[Change], lateness: int, position: Any
 ) -> tuple[pa.Table, Version]:
     """The lines of some changes, taken in the order of their times.
 
@@ -82,7 +82,7 @@ def from_feed(
 class _Play:
     """The facts that changes speak of, while the changes are taken one by one."""
 
-    def __init__(self, plan: Plan, last: Version | None, known: pa.Table, changes: Sequence[Change], now: int | None) -> None:
+    def __init__(self, plan: HistoryShape, last: Version | None, known: pa.Table, changes: Sequence[Change], now: int | None) -> None:
         self.plan, self.now = plan, now
         self.first = last is None or last.processed is None
         self.next_fact = 0 if last is None else last.next_fact
@@ -177,7 +177,7 @@ class _Play:
         return _shown(self.plan.identity, dict(zip(self.plan.identity, identity, strict=True)))
 
 
-def _spoken_of(plan: Plan, known: pa.Table, rows: Sequence[Row], everything: bool) -> list[Row]:
+def _spoken_of(plan: HistoryShape, known: pa.Table, rows: Sequence[Row], everything: bool) -> list[Row]:
     """The facts known that have the identity of a row."""
     if not everything:
         asked = pa.table({name: pa.array([row[name] for row in rows], plan.columns.field(name).type) for name in plan.identity})
@@ -189,7 +189,7 @@ def _spoken_of(plan: Plan, known: pa.Table, rows: Sequence[Row], everything: boo
     return known.to_pylist()
 
 
-def _typed(plan: Plan, rows: Sequence[Row], changes: Sequence[Change]) -> list[Row]:
+def _typed(plan: HistoryShape, rows: Sequence[Row], changes: Sequence[Change]) -> list[Row]:
     """The values that are recorded, as they come back from the history."""
     columns = []
     for one in plan.columns:
@@ -210,7 +210,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return True
 
 
-def _columns(plan: Plan, seen: pa.Table) -> pa.Table:
+def _columns(plan: HistoryShape, seen: pa.Table) -> pa.Table:
     """The columns of a snapshot that are recorded."""
     missing = [name for name in plan.columns.names if name not in seen.column_names]
     if missing:
@@ -226,13 +226,13 @@ def _columns(plan: Plan, seen: pa.Table) -> pa.Table:
     return seen
 
 
-def _numbered(plan: Plan, there: pa.Table, seen: pa.Table) -> tuple[Any, Any]:
+def _numbered(plan: HistoryShape, there: pa.Table, seen: pa.Table) -> tuple[Any, Any]:
     """Numbers of the rows of both, equal where all that is recorded is."""
     both = alike([pa.chunked_array([*there[one.name].chunks, *seen[one.name].chunks], one.type) for one in plan.columns])
     return both[: len(there)], both[len(there) :]
 
 
-def _begun(plan: Plan, rows: pa.Table, number: int, begin: int | None, known: int) -> pa.Table:
+def _begun(plan: HistoryShape, rows: pa.Table, number: int, begin: int | None, known: int) -> pa.Table:
     size = len(rows)
     columns: dict[str, Any] = {"fact": pa.array(np.arange(number, number + size)), **{name: rows[name] for name in rows.column_names}}
     for name, time in (("begin", begin), ("end", None), ("known_begin", known), ("known_end", None)):
@@ -240,7 +240,7 @@ def _begun(plan: Plan, rows: pa.Table, number: int, begin: int | None, known: in
     return pa.table(columns, plan.schema)
 
 
-def _ended(plan: Plan, facts: pa.Table, time: int) -> pa.Table:
+def _ended(plan: HistoryShape, facts: pa.Table, time: int) -> pa.Table:
     for name in ("end", "known_end"):
         facts = facts.set_column(facts.schema.get_field_index(name), name, _times([time] * len(facts), plan.clock))
     return facts.cast(plan.schema)

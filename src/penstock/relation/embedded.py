@@ -47,7 +47,7 @@ class DuckDb(Database):
             raise PenstockError(f"there is no database {self.path!r}, named by {self.given!r}")
         try:
             with _connected(duckdb, self.path, write) as connection:
-                yield _Session(connection)
+                yield _DuckSession(connection)
         except duckdb.IOException as error:
             if "lock" in str(error).lower():  # another process writes to the file
                 raise UnreachableError(f"{self.given} cannot be reached: {_reason(error)}") from None
@@ -68,7 +68,7 @@ class DuckDb(Database):
         return [tuple(part.strip(" '\"") for part in text.strip("[]").split(",")) for text in found["expressions"].to_pylist()]
 
 
-class _Session(Session):
+class _DuckSession(Session):
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 

@@ -22,7 +22,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.tables import check_suffix, read_table
 from penstock.core.trace import LIMIT
 from penstock.relation.changes import Change, Row
-from penstock.relation.history import Plan
+from penstock.relation.history import HistoryShape
 
 _MOST = 1 << 17  # changes that are taken at once
 _OPS = {"c": "insert", "r": "present", "u": "update", "d": "delete", "t": "truncate"}
@@ -91,12 +91,12 @@ class Feed:
 
 def plan_of(
     changes: list[Change], position: dict[str, Any], keys: Sequence[str], id: Sequence[str], names: Sequence[str], given: str
-) -> Plan:
+) -> HistoryShape:
     """What is recorded of a feed, by its first changes."""
     if not changes:
         raise PenstockError(f"a change feed must have a change before a history can begin, got none in {given!r}")
     kind = pa.timestamp("us", "UTC") if position["timestamps"] else pa.int64()
-    return Plan(tuple(keys), tuple(id), inferred(changes, names), kind)
+    return HistoryShape(tuple(keys), tuple(id), inferred(changes, names), kind)
 
 
 def inferred(changes: list[Change], names: Sequence[str]) -> pa.Schema:

@@ -38,7 +38,7 @@ DAMAGED = "history must be a whole history"
 
 
 @dataclass(frozen=True)
-class Plan:
+class HistoryShape:
     """What a history records. `clock` is the type of its times."""
 
     keys: tuple[str, ...]
@@ -63,7 +63,7 @@ class Plan:
         return {"layout": LAYOUT, "keys": list(self.keys), "id": list(self.id), "types": types}
 
     @classmethod
-    def of(cls, facts: dict[str, Any]) -> Plan:
+    def of(cls, facts: dict[str, Any]) -> HistoryShape:
         """From JSON."""
         if facts["layout"] > LAYOUT:
             raise PenstockError(f"history is of a newer release of Penstock (layout {facts['layout']}); use that release")
@@ -102,16 +102,16 @@ class History:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.store = Store(folder, "history")
-        self._plan: Plan | None = None
+        self._plan: HistoryShape | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> HistoryShape:
         """What it records."""
         if self._plan is None:
             text = self.store.read("history.json")
             if text is None:
                 raise PenstockError(f"history must be a folder in which Penstock keeps a history, got {self.store.given!r}")
-            self._plan = Plan.of(unsealed(text, "history.json", of=DAMAGED))
+            self._plan = HistoryShape.of(unsealed(text, "history.json", of=DAMAGED))
         return self._plan
 
     def identity(self) -> str:

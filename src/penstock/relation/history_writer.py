@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from penstock.core.errors import PenstockError
 from penstock.ledger.sealed import sealed
-from penstock.relation.history import DAMAGED, History, Plan, Version, newest
+from penstock.relation.history import DAMAGED, History, HistoryShape, Version, newest
 
 _BATCH = 1 << 16  # facts in a batch of a file, which is what is read for one key
 _FILES, _SHARE = 64, 0.5  # a new base is due after so many files of changes, or where they have this share of the base's facts
@@ -56,7 +56,7 @@ class Writer:
         """The last version, or None."""
         return self.history.version() if self.history.latest() else None
 
-    def add(self, plan: Plan, changes: pa.Table, version: Version) -> Version:
+    def add(self, plan: HistoryShape, changes: pa.Table, version: Version) -> Version:
         """Write the next version: `changes` are its lines, `version` says the rest (its number and files are filled in here)."""
         before = self.last()
         number = 1 if before is None else before.number + 1
@@ -75,7 +75,7 @@ class Writer:
         self.store.put(f"versions/{number:09}.json", sealed(asdict(added), indent=2))
         return added
 
-    def _written(self, room: str, number: int, plan: Plan, facts: pa.Table) -> tuple[str, ...]:
+    def _written(self, room: str, number: int, plan: HistoryShape, facts: pa.Table) -> tuple[str, ...]:
         """A copy of the facts for each key, sorted by it; a name has the digest of what is in it, so that no attempt overwrites another."""
         names = []
         for at, key in enumerate(plan.keys):

@@ -57,7 +57,7 @@ class Postgres(Database):
             raise PenstockError(f"{self.given} needs PostgreSQL's driver for ADBC, which is not installed: {remedy}") from None
         try:
             with dbapi.connect(self.uri, autocommit=write) as connection, connection.cursor() as cursor:
-                yield _Session(cursor)
+                yield _PostgresSession(cursor)
         except Error as error:
             if _is_away(error):
                 raise UnreachableError(f"{self.given} cannot be reached: {_reason(error)}") from None
@@ -82,7 +82,7 @@ class Postgres(Database):
         return [tuple(names) for names in out.values()]
 
 
-class _Session(Session):
+class _PostgresSession(Session):
     def __init__(self, cursor: Any) -> None:
         self.cursor = cursor
 

@@ -17,7 +17,7 @@ from penstock.relation.addresses import FEED, database_at, is_feed
 from penstock.relation.changes import from_feed, from_snapshot
 from penstock.relation.database import UnreachableError
 from penstock.relation.feed import Feed, plan_of
-from penstock.relation.history import OWN, Plan, Version
+from penstock.relation.history import OWN, HistoryShape, Version
 from penstock.relation.history_writer import Writer
 
 _TIMESTAMPS = pa.timestamp("us", "UTC")
@@ -65,7 +65,7 @@ def record(
                 last = writer.add(plan, *from_feed(plan, last, _known(writer, plan, last), changes, lateness, position))
         at, kind = _moment(time)
         seen = patiently(lambda: _now(source, names), patience)
-        plan = plan or Plan(tuple(keys), tuple(id), _schema(seen, names), kind)
+        plan = plan or HistoryShape(tuple(keys), tuple(id), _schema(seen, names), kind)
         if plan.clock != kind:
             raise PenstockError(f"time of a snapshot must be of the type of the history's times, {plan.clock}, got {time!r}")
         lines, version = from_snapshot(plan, last, _known(writer, plan, last), seen, at)
@@ -98,7 +98,7 @@ def patiently(read: Callable[[], T], patience: float, *, sleep: Callable[[float]
         waited, pause = waited + pause, pause * 2
 
 
-def _known(writer: Writer, plan: Plan, last: Version | None) -> pa.Table:
+def _known(writer: Writer, plan: HistoryShape, last: Version | None) -> pa.Table:
     return plan.schema.empty_table() if last is None else writer.history.facts(last.number)
 
 
@@ -130,7 +130,7 @@ def _moment(time: Any) -> tuple[int, pa.DataType]:
     return timestamp(time, "time of a snapshot"), _TIMESTAMPS
 
 
-def _checked(plan: Plan, keys: tuple[str, ...], id: tuple[str, ...], names: tuple[str, ...]) -> Plan:
+def _checked(plan: HistoryShape, keys: tuple[str, ...], id: tuple[str, ...], names: tuple[str, ...]) -> HistoryShape:
     """The plan of the history that is there, if it is the one that is asked for."""
     have = (plan.keys, plan.id, tuple(plan.columns.names))
     if have != (keys, id, names):

@@ -19,7 +19,7 @@ from penstock.ledger.sealed import sealed, unsealed
 from penstock.relation.history import DAMAGED, History
 
 KEPT = 1000
-"""Batches whose records stay; Spark goes back by 100 at most, unless told otherwise."""
+"""Batches whose records stay; Spark goes back by 100 at most, by default."""
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import pytest
 import penstock as ps
 from penstock.experiments.plan.blocks import BLOCKS, Blocks, play, play_exact
 from penstock.experiments.plan.estimate import estimate
-from penstock.experiments.plan.sample import sampled
+from penstock.experiments.plan.key_sample import sampled
 from penstock.experiments.plan.streams import Streams
 
 

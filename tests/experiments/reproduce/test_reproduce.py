@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from penstock.experiments.catalog.table import CATALOG
-from penstock.experiments.reproduce import report, runner, store, verdicts
+from penstock.experiments.reproduce import cell_store, report, runner, verdicts
 
 NAMES = ["golab-table5", "golab-fig03b", "das-fig04"]
 
@@ -29,14 +29,14 @@ class Quiet:
         self.said.append(label)
 
 
-def made(folder: Path, **options: int) -> tuple[runner.Plan, store.Store]:
-    kept = store.Store(folder)
-    return runner.plan(NAMES, kept, seeds=2, quick=True), kept
+def made(folder: Path, **options: int) -> tuple[runner.CellsToPlay, cell_store.CellStore]:
+    kept = cell_store.CellStore(folder)
+    return runner.cells_to_play(NAMES, kept, seeds=2, quick=True), kept
 
 
-def drawn(folder: Path, plan: runner.Plan, kept: store.Store) -> str:
+def drawn(folder: Path, plan: runner.CellsToPlay, kept: cell_store.CellStore) -> str:
     found = runner.results(plan, kept)
-    return report.write(folder, found, verdicts.verdicts(found), plan.absent, store.versions(), quick=True).read_text(encoding="utf-8")
+    return report.write(folder, found, verdicts.verdicts(found), plan.absent, cell_store.versions(), quick=True).read_text(encoding="utf-8")
 
 
 def test_an_interrupted_run_goes_on_and_gives_the_same_report(tmp_path):
@@ -62,7 +62,7 @@ def test_cells_of_another_version_are_played_again(tmp_path, monkeypatch):
     plan, kept = made(tmp_path)
     runner.run(plan, kept, spread=None, slots=1, bar=Quiet())
     assert made(tmp_path)[0].n_missing == 0
-    monkeypatch.setattr(store, "versions", lambda: "another")
+    monkeypatch.setattr(cell_store, "versions", lambda: "another")
     assert made(tmp_path)[0].n_missing == plan.n_missing
 
 
@@ -80,15 +80,15 @@ def test_cells_of_other_data_are_played_again(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))
     (folder / "epa_http.parquet").write_bytes(b"one")
-    before = store.stamp("kwon-fig11")
+    before = cell_store.stamp("kwon-fig11")
     (folder / "epa_http.parquet").write_bytes(b"more")
-    assert store.stamp("kwon-fig11") != before and store.stamp("das-fig04") == store.versions()
+    assert cell_store.stamp("kwon-fig11") != before and cell_store.stamp("das-fig04") == cell_store.versions()
 
 
 def test_more_seeds_play_those_that_are_missing(tmp_path):
     plan, kept = made(tmp_path)
     runner.run(plan, kept, spread=None, slots=1, bar=Quiet())
-    more = runner.plan(["das-fig04"], kept, seeds=3, quick=True)
+    more = runner.cells_to_play(["das-fig04"], kept, seeds=3, quick=True)
     assert {cell.seed for cell in more.missing["das-fig04"]} == {2}
 
 
@@ -102,7 +102,7 @@ def test_what_is_spread_is_what_is_played_here(tmp_path):
 
 def test_what_lacks_data_is_left_out_and_said(tmp_path, monkeypatch):
     monkeypatch.delenv("PENSTOCK_DATA", raising=False)
-    plan = runner.plan(["das-fig12", "golab-table5"], store.Store(tmp_path), seeds=1, quick=True)
+    plan = runner.cells_to_play(["das-fig12", "golab-table5"], cell_store.CellStore(tmp_path), seeds=1, quick=True)
     assert list(plan.wanted) == ["golab-table5"]
     assert plan.absent == {"das-fig12": "needs real data (isd_weather_1929_1930, nyc_green_taxi): PENSTOCK_DATA names no folder"}
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.experiments.reproduce import runner, store
+from penstock.experiments.reproduce import cell_store, runner
 from penstock.spark.session.spread import slots, spread
 
 
@@ -18,8 +18,8 @@ def test_pieces_come_back_in_order(spark):
 def test_a_sweep_on_spark_gives_the_same_numbers(spark, tmp_path):
     found = []
     for number, how in enumerate((None, lambda work, pieces: spread(spark, work, pieces))):
-        kept = store.Store(tmp_path / str(number))
-        plan = runner.plan(["golab-fig03b", "das-fig04"], kept, seeds=1, quick=True)
+        kept = cell_store.CellStore(tmp_path / str(number))
+        plan = runner.cells_to_play(["golab-fig03b", "das-fig04"], kept, seeds=1, quick=True)
         runner.run(plan, kept, spread=how, slots=slots(spark), bar=_Silent())
         found.append({name: kept.read(name) for name in plan.wanted})
     assert found[0] == found[1] and all(found[0].values())

@@ -68,7 +68,7 @@ def check(
 ) -> None:
     """Report what is in a relation, and what is wrong with it. The exit status is 1 if a join would refuse it."""
     as_json = wants_json(form)
-    from penstock.relation.report import check as read
+    from penstock.relation.upkeep import check as read
 
     found = read(relation_of(source, link, columns, id_, begin, end, weight), _moment(at))
     if as_json:
@@ -109,9 +109,9 @@ def prepare(
     check_target("--out", out, TABLES)
     from penstock.core.tables import write_table
     from penstock.relation.addresses import database_at
-    from penstock.relation.report import create_indexes as create
-    from penstock.relation.report import missing_indexes
-    from penstock.relation.report import prepare as smaller
+    from penstock.relation.upkeep import create_indexes as create
+    from penstock.relation.upkeep import missing_indexes
+    from penstock.relation.upkeep import prepare as smaller
 
     relation = relation_of(source, link, columns, id_, begin, end, weight)
     if create_indexes and database_at(source) is None:

@@ -95,10 +95,10 @@ def run(
     named = [choose("NAME", name, (*CATALOG, _ALL)) for name in dict.fromkeys(names)]
     wanted = list(CATALOG) if _ALL in named else named
 
-    from penstock.experiments.reproduce import report, runner, store, verdicts
+    from penstock.experiments.reproduce import cell_store, report, runner, verdicts
 
-    kept = store.Store(out)
-    made = runner.plan(wanted, kept, seeds=n_seeds, quick=quick)
+    kept = cell_store.CellStore(out)
+    made = runner.cells_to_play(wanted, kept, seeds=n_seeds, quick=quick)
     for name, why in made.absent.items():
         note(f"{name} is left out: it {why}")
     if not made.wanted:
@@ -118,15 +118,17 @@ def run(
                 bar.say(label)
                 bar.advance()
 
-            file = report.write(out, found, checked, made.absent, store.versions(), quick=quick, say=say)
+            file = report.write(out, found, checked, made.absent, cell_store.versions(), quick=quick, say=say)
     except KeyboardInterrupt:
         complain(f"interrupted; what was played is in {out}, and the same command goes on from there")
         raise Stopped from None
     if page is not None:
         with Files() as files:
-            files.new(page).write_text(verdicts.page(checked, store.versions(), made.absent), encoding="utf-8")
+            files.new(page).write_text(verdicts.page(checked, cell_store.versions(), made.absent), encoding="utf-8")
     if as_json:
-        print_json({"report": str(file), "versions": store.versions(), "claims": [one.summary() for one in checked], "absent": made.absent})
+        print_json(
+            {"report": str(file), "versions": cell_store.versions(), "claims": [one.summary() for one in checked], "absent": made.absent}
+        )
         return
     _print(checked)
     typer.echo(f" report: {file}")

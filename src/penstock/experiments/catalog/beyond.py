@@ -12,7 +12,7 @@ from penstock.experiments.catalog.das_windows import MEMORIES, MEMORY
 from penstock.experiments.catalog.ojewole_online import special
 from penstock.experiments.cells.cell import Cell
 from penstock.experiments.cells.checks import at_least, falls
-from penstock.experiments.cells.experiment import Claim, Experiment, Finding
+from penstock.experiments.cells.experiment import Claim, Experiment, Outcome
 from penstock.experiments.cells.joins import streams, value
 from penstock.experiments.cells.results import Results
 from penstock.generator.generate import generate
@@ -95,9 +95,9 @@ def _shared(cell: Cell) -> float:
     return simulate(trace, window=_WINDOW, memory=rows, policy=policy, allocation=allocation, objective="count", seed=cell.seed).value
 
 
-def _forgets(results: Results) -> Finding:
+def _forgets(results: Results) -> Outcome:
     slow, quick = (results.mean("prob", x) / results.mean("opt", x) for x in (64.0, 1.0))
-    return Finding(slow <= 0.95 * quick, f"of the optimum {slow:.3f} with 64 windows, {quick:.3f} with one")
+    return Outcome(slow <= 0.95 * quick, f"of the optimum {slow:.3f} with 64 windows, {quick:.3f} with one")
 
 
 EXPERIMENTS = (

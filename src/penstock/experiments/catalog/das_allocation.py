@@ -11,7 +11,7 @@ from penstock.engine.contract import Keep
 from penstock.experiments.catalog.das_windows import MEMORIES, MEMORY, SETTING
 from penstock.experiments.cells.cell import Cell
 from penstock.experiments.cells.checks import about, at_least, ordered
-from penstock.experiments.cells.experiment import Claim, Experiment, Finding
+from penstock.experiments.cells.experiment import Claim, Experiment, Outcome
 from penstock.experiments.cells.joins import run, streams, value
 from penstock.experiments.cells.results import Results, shown
 
@@ -57,9 +57,9 @@ def share_of_first(series: Ints, time: int) -> float:
 def between(line: str, low: float, high: float, panel: str = "") -> Claim:
     """A claim about the mean of a line over time."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         means = [results.mean(line, x, panel) for x in results.xs(panel)]
-        return Finding(
+        return Outcome(
             low <= min(means) <= max(means) <= high,
             f"{line}: {shown(min(means))} to {shown(max(means))} over time; wanted: {low:g} to {high:g}",
         )
@@ -67,20 +67,20 @@ def between(line: str, low: float, high: float, panel: str = "") -> Claim:
     return Claim(f"Of streams that are alike each has about half of the memory: {line.upper()}.", check)
 
 
-def _more(results: Results) -> Finding:
+def _more(results: Results) -> Outcome:
     means = [results.mean("probv", x) for x in results.xs()]
-    return Finding(min(means) > 0.5, f"{shown(min(means))} to {shown(max(means))}")
+    return Outcome(min(means) > 0.5, f"{shown(min(means))} to {shown(max(means))}")
 
 
-def _most(results: Results) -> Finding:
+def _most(results: Results) -> Outcome:
     means = [results.mean("probv", x) for x in results.xs()]
-    return Finding(0.8 <= max(means) <= 0.9, f"up to {shown(max(means))}; wanted: 0.8 to 0.9")
+    return Outcome(0.8 <= max(means) <= 0.9, f"up to {shown(max(means))}; wanted: 0.8 to 0.9")
 
 
-def _largest(results: Results) -> Finding:
+def _largest(results: Results) -> Outcome:
     found = {x: (results.mean("probv", x) - results.mean("prob", x)) / results.mean("exact", x) for x in results.xs()}
     x = max(found, key=found.__getitem__)
-    return Finding(0.03 <= found[x] <= 0.12, f"{100 * found[x]:.1f} % of the exact join, at {x} windows; wanted: 3 to 12 %")
+    return Outcome(0.03 <= found[x] <= 0.12, f"{100 * found[x]:.1f} % of the exact join, at {x} windows; wanted: 3 to 12 %")
 
 
 def _outputs(number: str, title: str, skew: tuple[float, float], claims: tuple[Claim, ...]) -> Experiment:

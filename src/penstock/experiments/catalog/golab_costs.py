@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.experiments.cells.cell import Cell
 from penstock.experiments.cells.checks import Check, about, at_least, equals, gap_grows, lowest, ordered, rises
-from penstock.experiments.cells.experiment import Claim, Experiment, Finding
+from penstock.experiments.cells.experiment import Claim, Experiment, Outcome
 from penstock.experiments.cells.results import Results, shown
 from penstock.multiway.cost import CostModel, Setting
 from penstock.multiway.order import plan_of
@@ -89,9 +89,9 @@ def _printed(line: str, wanted: float, digits: int = 0) -> Claim:
 def _is(order: str, which: str) -> Check:
     """An order costs as much as the best of all, or the fifth-best."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found, own = results.mean(which, _COST), results.mean(order, _COST)
-        return Finding(found == own, f"{shown(own)}; the {which}: {shown(found)}")
+        return Outcome(found == own, f"{shown(own)}; the {which}: {shown(found)}")
 
     return check
 

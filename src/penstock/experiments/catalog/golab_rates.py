@@ -10,7 +10,7 @@ from penstock.core.trace import Trace
 from penstock.experiments.catalog.golab_costs import Table, setting
 from penstock.experiments.cells.cell import Cell, X
 from penstock.experiments.cells.checks import Check, at_least, at_most, best, lowest, ordered, times
-from penstock.experiments.cells.experiment import Claim, Experiment, Finding
+from penstock.experiments.cells.experiment import Claim, Experiment, Outcome
 from penstock.experiments.cells.results import Results, shown
 from penstock.multiway.cost import CostModel
 from penstock.multiway.strategies import run_strategy
@@ -97,26 +97,26 @@ def _warm() -> None:
 
 
 def _top(line: str, low: float, high: float) -> Claim:
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         means = {x: results.mean(line, x) for x in results.xs()}
         top = max(means, key=means.__getitem__)
-        return Finding(low <= float(top) <= high, f"best at tau {top}: {shown(means[top])} {_RATE}")
+        return Outcome(low <= float(top) <= high, f"best at tau {top}: {shown(means[top])} {_RATE}")
 
     return Claim(f"{line} is best with tau of about {low:g} to {high:g}.", check, _QUICKER)
 
 
-def _faster(results: Results) -> Finding:
+def _faster(results: Results) -> Outcome:
     pairs = {
         how: results.mean("best plan", f"{how} hash{wait}") / results.mean("best plan", f"{how} NLJ{wait}")
         for how, wait in (("eager", ""), ("lazy", ", tau 5"), ("lazy", ", tau 10"))
     }
-    return Finding(min(pairs.values()) > 1, ", ".join(f"{how}: {shown(ratio)} times" for how, ratio in pairs.items()))
+    return Outcome(min(pairs.values()) > 1, ", ".join(f"{how}: {shown(ratio)} times" for how, ratio in pairs.items()))
 
 
 def _slower(kind: str) -> Check:
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         means = [results.mean("best plan", name) for name in _ALGORITHMS if kind in name]
-        return Finding(means == sorted(means, reverse=True), f"{', '.join(map(shown, means))} {_RATE}, from eager to tau 10")
+        return Outcome(means == sorted(means, reverse=True), f"{', '.join(map(shown, means))} {_RATE}, from eager to tau 10")
 
     return check
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.experiments.cells.cell import Cell, X
 from penstock.experiments.cells.checks import at_least, best, falls, gap_grows, gaps_grow, lowest, on_average, ordered, rises
-from penstock.experiments.cells.experiment import Claim, Experiment, Finding
+from penstock.experiments.cells.experiment import Claim, Experiment, Outcome
 from penstock.experiments.cells.joins import run, streams, value
 from penstock.experiments.cells.results import Results, shown
 
@@ -86,9 +86,9 @@ def order_claims() -> tuple[Claim, ...]:
     )
 
 
-def _grown(results: Results) -> Finding:
+def _grown(results: Results) -> Outcome:
     times = results.mean("opt", 800) / results.mean("opt", 200)
-    return Finding(2.7 <= times <= 3.7, f"{shown(times)} times; wanted: 2.7 to 3.7")
+    return Outcome(2.7 <= times <= 3.7, f"{shown(times)} times; wanted: 2.7 to 3.7")
 
 
 def _table(cell: Cell) -> float:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from penstock.experiments.cells.cell import X
-from penstock.experiments.cells.experiment import Finding
+from penstock.experiments.cells.experiment import Outcome
 from penstock.experiments.cells.results import Results, Spread, shown
 
-Check = Callable[[Results], Finding]
+Check = Callable[[Results], Outcome]
 
 
 def at_least(line: str, share: float, of: str, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
@@ -40,11 +40,11 @@ def times(line: str, low: float, high: float, of: str, *, at: Sequence[X] | None
 def on_average(line: str, share: float, of: str, *, panel: str = "") -> Check:
     """A line is at least so many times another, in the mean over the x axis."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         means = [results.ratio(line, of, x, panel).mean for x in results.xs(panel)]
         mean = sum(means) / len(means)
         figure = f"{line} / {of}: {shown(mean)} in the mean, {shown(min(means))} to {shown(max(means))}; wanted: at least {share:g}"
-        return Finding(mean >= share, figure)
+        return Outcome(mean >= share, figure)
 
     return check
 
@@ -58,10 +58,10 @@ def _bounded(
     order: Callable[[Spread], float],
     wanted: str,
 ) -> Check:
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found = {x: results.ratio(line, of, x, panel) for x in _places(results, at, panel)}
         worst = min(found, key=lambda x: order(found[x]))
-        return Finding(all(map(good, found.values())), f"{line} / {of}: {found[worst]} at {_named(worst)}; wanted: {wanted}")
+        return Outcome(all(map(good, found.values())), f"{line} / {of}: {found[worst]} at {_named(worst)}; wanted: {wanted}")
 
     return check
 
@@ -69,7 +69,7 @@ def _bounded(
 def ordered(*lines: str, at: Sequence[X] | None = None, panel: str = "", slack: float = 0.0) -> Check:
     """Each line is at least as high as the next, at each place; with `slack`, at least all but such a share of it."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         broken = []
         for x in _places(results, at, panel):
             for high, low in pairwise(lines):
@@ -78,8 +78,8 @@ def ordered(*lines: str, at: Sequence[X] | None = None, panel: str = "", slack: 
                     broken.append((one.mean, f"{high} / {low}: {one} at {_named(x)}"))
         places = len(_places(results, at, panel)) * (len(lines) - 1)
         if not broken:
-            return Finding(True, f"in all {places} comparisons")
-        return Finding(False, f"not in {len(broken)} of {places} comparisons; {min(broken)[1]}")
+            return Outcome(True, f"in all {places} comparisons")
+        return Outcome(False, f"not in {len(broken)} of {places} comparisons; {min(broken)[1]}")
 
     return check
 
@@ -97,7 +97,7 @@ def lowest(line: str, among: Sequence[str], *, at: Sequence[X] | None = None, pa
 def _extreme(line: str, among: Sequence[str], at: Sequence[X] | None, panel: str, *, highest: bool) -> Check:
     choice = max if highest else min
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found = []
         for x in _places(results, at, panel):
             rival = choice((name for name in among if name != line), key=lambda name, x=x: results.mean(name, x, panel))  # type: ignore[misc]
@@ -105,7 +105,7 @@ def _extreme(line: str, among: Sequence[str], at: Sequence[X] | None, panel: str
             found.append((one.mean if highest else -one.mean, f"{line} / {rival}: {one} at {_named(x)}"))
         bound = 1 if highest else -1
         held = sum(1 for mean, _ in found if mean >= bound)
-        return Finding(held == len(found), f"at {held} of {len(found)} places; least at {min(found)[1]}")
+        return Outcome(held == len(found), f"at {held} of {len(found)} places; least at {min(found)[1]}")
 
     return check
 
@@ -123,21 +123,21 @@ def falls(line: str, *, at: Sequence[X] | None = None, panel: str = "", slack: f
 def flat(line: str, within: float, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
     """A line is level along the x axis: its highest mean is above its lowest by at most such a share."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         means = {x: results.mean(line, x, panel) for x in _places(results, at, panel)}
         high, low = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
         more = means[high] / means[low] - 1
-        return Finding(more <= within, f"{100 * more:.0f} % between {_named(low)} and {_named(high)}; wanted: at most {100 * within:.0f} %")
+        return Outcome(more <= within, f"{100 * more:.0f} % between {_named(low)} and {_named(high)}; wanted: at most {100 * within:.0f} %")
 
     return check
 
 
 def _steps(line: str, at: Sequence[X] | None, panel: str, good: Callable[[float, float], bool]) -> Check:
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         places = _places(results, at, panel)
         means = [results.mean(line, x, panel) for x in places]
         held = all(good(before, after) for before, after in pairwise(means))
-        return Finding(held, f"{line}: {' '.join(map(shown, means))} at {', '.join(map(_named, places))}")
+        return Outcome(held, f"{line}: {' '.join(map(shown, means))} at {', '.join(map(_named, places))}")
 
     return check
 
@@ -145,11 +145,11 @@ def _steps(line: str, at: Sequence[X] | None, panel: str, good: Callable[[float,
 def gap_grows(high: str, low: str, *, at: Sequence[X] | None = None, panel: str = "") -> Check:
     """The quotient of two lines is larger at the last place than at the first."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         places = _places(results, at, panel)
         first, last = (results.ratio(high, low, x, panel) for x in (places[0], places[-1]))
         figure = f"{high} / {low}: {first} at {_named(places[0])}, {last} at {_named(places[-1])}"
-        return Finding(last.mean > first.mean, figure)
+        return Outcome(last.mean > first.mean, figure)
 
     return check
 
@@ -167,10 +167,10 @@ def all_rise(lines: Sequence[str], *, panel: str = "", slack: float = 0.0) -> Ch
 def ratio_flat(line: str, of: str, within: float, *, panel: str = "") -> Check:
     """The quotient of two lines is level along the x axis: its highest is above its lowest by at most such a share."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found = [results.ratio(line, of, x, panel).mean for x in results.xs(panel)]
         more = max(found) / min(found) - 1
-        return Finding(more <= within, f"{line} / {of}: {shown(min(found))} to {shown(max(found))}; wanted: within {100 * within:.0f} %")
+        return Outcome(more <= within, f"{line} / {of}: {shown(min(found))} to {shown(max(found))}; wanted: within {100 * within:.0f} %")
 
     return check
 
@@ -178,10 +178,10 @@ def ratio_flat(line: str, of: str, within: float, *, panel: str = "") -> Check:
 def _all(parts: Sequence[Check]) -> Check:
     """All of several hold; the figures are of those that do not, or of the first."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found = [part(results) for part in parts]
         broken = [one.figure for one in found if not one.holds]
-        return Finding(not broken, "; ".join(broken) if broken else f"all {len(found)}; {found[0].figure}")
+        return Outcome(not broken, "; ".join(broken) if broken else f"all {len(found)}; {found[0].figure}")
 
     return check
 
@@ -189,13 +189,13 @@ def _all(parts: Sequence[Check]) -> Check:
 def linear(line: str, *, least: float = 0.98, panel: str = "") -> Check:
     """A line is straight: the square of its correlation with x."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         import numpy as np
 
         places = [float(x) for x in results.xs(panel)]
         means = [results.mean(line, x, panel) for x in results.xs(panel)]
         square = float(np.corrcoef(places, means)[0, 1] ** 2)
-        return Finding(square >= least, f"{line}: squared correlation with x {square:.3f}")
+        return Outcome(square >= least, f"{line}: squared correlation with x {square:.3f}")
 
     return check
 
@@ -203,9 +203,9 @@ def linear(line: str, *, least: float = 0.98, panel: str = "") -> Check:
 def equals(line: str, wanted: float, at: X, *, digits: int = 1, panel: str = "") -> Check:
     """A number that the paper prints."""
 
-    def check(results: Results) -> Finding:
+    def check(results: Results) -> Outcome:
         found = results.mean(line, at, panel)
-        return Finding(round(found, digits) == round(wanted, digits), f"{found:,.{max(0, digits)}f}; printed: {wanted:,.{max(0, digits)}f}")
+        return Outcome(round(found, digits) == round(wanted, digits), f"{found:,.{max(0, digits)}f}; printed: {wanted:,.{max(0, digits)}f}")
 
     return check
 

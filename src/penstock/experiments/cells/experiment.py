@@ -14,7 +14,7 @@ from penstock.experiments.cells.results import Results
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outcome:
     """What a check of a claim found: whether it holds, and our figure in words."""
 
     holds: bool
@@ -26,7 +26,7 @@ class Claim:
     """What the paper says of a figure, in our words, and how it is checked; `because` explains a result that contradicts it."""
 
     text: str
-    check: Callable[[Results], Finding]
+    check: Callable[[Results], Outcome]
     because: str = ""
 
 

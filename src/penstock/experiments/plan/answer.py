@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.experiments.plan.estimate import Estimate
+from penstock.experiments.plan.estimate import KeptShare
 from penstock.experiments.plan.streams import Streams
 
 _FEW = 0.1
@@ -18,7 +18,7 @@ class Point:
 
     policy: str
     memory: int
-    kept: Estimate
+    kept: KeptShare
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Plan:
     policy: str
     usual: bool  # whether the policy is the one that a join has where none is named
     shards: int
-    kept: Estimate
+    kept: KeptShare
     peak: int  # what the exact join holds
     points: list[Point]  # all that was played, by memory
     optimum: float | None  # what the best schedule keeps in that memory

@@ -24,7 +24,7 @@ _WINDOWS = 5  # that a trace must last, so that the first of them need not count
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedBlocks:
     """What came out in each block, what that is worth, and the most that was held."""
 
     outputs: Floats
@@ -57,7 +57,7 @@ class Blocks:
         return np.searchsorted(np.maximum.accumulate(trace.time), self.times)
 
 
-def play(trace: Trace, problem: Problem, policy: str, blocks: Blocks) -> Played:
+def play(trace: Trace, problem: Problem, policy: str, blocks: Blocks) -> PlayedBlocks:
     """A join in the memory of the problem."""
     chosen = open_policy(policy, problem)
     compiled = compiled_form(problem, chosen) is not None
@@ -65,7 +65,7 @@ def play(trace: Trace, problem: Problem, policy: str, blocks: Blocks) -> Played:
     return _counted(open_engine(problem, chosen, source, Keep()), rows, blocks.cuts(trace))
 
 
-def play_exact(trace: Trace, problem: Problem, blocks: Blocks) -> Played:
+def play_exact(trace: Trace, problem: Problem, blocks: Blocks) -> PlayedBlocks:
     """The join with memory for everything.
 
     >>> trace = Trace.from_streams(R="abab", S="baba")
@@ -78,16 +78,16 @@ def play_exact(trace: Trace, problem: Problem, blocks: Blocks) -> Played:
     return _counted(open_engine(whole, Fifo(), Source(), Keep()), Batch.of(trace, whole), blocks.cuts(trace))
 
 
-def _counted(engine: Engine, rows: Batch, cuts: Ints) -> Played:
+def _counted(engine: Engine, rows: Batch, cuts: Ints) -> PlayedBlocks:
     engine.play(rows.cut(0, int(cuts[0])))
     totals = [engine.totals]
     for begin, end in pairwise(cuts.tolist()):
         engine.play(rows.cut(begin, end))
         totals.append(engine.totals)
     outputs = np.diff([float(one.n_output) for one in totals])
-    return Played(outputs, np.diff([one.value for one in totals]), engine.totals.peak_memory)
+    return PlayedBlocks(outputs, np.diff([one.value for one in totals]), engine.totals.peak_memory)
 
 
-def together(played: Sequence[Played], what: str) -> Floats:
+def together(played: Sequence[PlayedBlocks], what: str) -> Floats:
     """The counts of parts of a trace, a line for each."""
     return np.stack([getattr(one, what) for one in played])

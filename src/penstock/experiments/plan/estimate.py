@@ -18,7 +18,7 @@ _T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 8: 2.31, 10: 2.23, 
 
 
 @dataclass(frozen=True)
-class Estimate:
+class KeptShare:
     """A share of the exact result, and its interval at 95 %."""
 
     share: float
@@ -26,11 +26,11 @@ class Estimate:
     high: float
 
 
-def estimate(made: Floats, exact: Floats) -> Estimate | None:
+def estimate(made: Floats, exact: Floats) -> KeptShare | None:
     """From what was made and what there was, by group of keys and block of time; None where there was nothing.
 
     >>> estimate(np.array([[8.0, 10.0, 9.0]]), np.array([[10.0, 10.0, 10.0]]))
-    Estimate(share=0.9, low=0.5489064702010777, high=1.0)
+    KeptShare(share=0.9, low=0.5489064702010777, high=1.0)
     """
     whole = exact.sum()
     if whole <= 0:
@@ -39,7 +39,7 @@ def estimate(made: Floats, exact: Floats) -> Estimate | None:
     off = made - share * exact
     blocks, groups = (_spread(off.sum(axis=axis)) / whole**2 for axis in (0, 1))
     reach = _quantile(off.shape[1] - 1) * math.sqrt(2 * blocks + groups) if off.shape[1] > 1 else 1.0
-    return Estimate(float(share), max(0.0, float(share) - reach), min(1.0, float(share) + reach))
+    return KeptShare(float(share), max(0.0, float(share) - reach), min(1.0, float(share) + reach))
 
 
 def _spread(off: Floats) -> float:

@@ -15,9 +15,9 @@ from penstock.core.trace import Trace, check_trace
 from penstock.core.value import ObjectiveSpec
 from penstock.core.window import WindowSpec, by_stream, whole
 from penstock.experiments.plan.answer import Plan, Point
+from penstock.experiments.plan.key_sample import Sample, sampled, taken
+from penstock.experiments.plan.memory_search import cheapest, policies_of, sizes_of
 from penstock.experiments.plan.replays import Replays
-from penstock.experiments.plan.sample import Sample, sampled, taken
-from penstock.experiments.plan.search import cheapest, policies_of, sizes_of
 from penstock.experiments.plan.streams import Streams
 from penstock.policies.table import best_policy
 from penstock.shard.division import shard_count

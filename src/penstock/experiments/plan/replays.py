@@ -10,9 +10,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.problem import Problem
 from penstock.core.trace import Trace
 from penstock.core.window import longest
-from penstock.experiments.plan.blocks import Blocks, Played, play, play_exact, together
-from penstock.experiments.plan.estimate import Estimate, estimate
-from penstock.experiments.plan.sample import Sample
+from penstock.experiments.plan.blocks import Blocks, PlayedBlocks, play, play_exact, together
+from penstock.experiments.plan.estimate import KeptShare, estimate
+from penstock.experiments.plan.key_sample import Sample
 from penstock.optimum.optimum import check, find_optimum
 
 _SOLVED = 250_000
@@ -28,7 +28,7 @@ class Replays:
     sample: Sample
     options: dict[str, Any]  # of Problem.of
     say: Callable[[str], object] = print
-    known: dict[tuple[str, int], Estimate | None] = field(default_factory=dict)
+    known: dict[tuple[str, int], KeptShare | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Play the exact join, with which all else is compared."""
@@ -51,11 +51,11 @@ class Replays:
         facts = {"has_importance": first.importance is not None, "has_lifetime": first.lifetime is not None}
         return Problem.of(first.streams, memory=own, **self.options | facts | other)
 
-    def _peak(self, played: list[Played]) -> int:
+    def _peak(self, played: list[PlayedBlocks]) -> int:
         """The most that is held, as groups show it."""
         return round(self.peak * sum(one.peak for one in played) / sum(one.peak for one in self.exact))
 
-    def recall(self, policy: str, memory: int) -> Estimate | None:
+    def recall(self, policy: str, memory: int) -> KeptShare | None:
         """What a policy keeps in a memory, of the value where rows have an importance."""
         if (policy, memory) not in self.known:
             self.say(f"{policy} in {memory:,}")
@@ -63,7 +63,7 @@ class Replays:
             self.known[policy, memory] = self._estimate([play(part, problem, policy, self.blocks) for part in self.sample.parts])
         return self.known[policy, memory]
 
-    def shorter(self, memory: int) -> tuple[float, Estimate | None]:
+    def shorter(self, memory: int) -> tuple[float, KeptShare | None]:
         """The largest part of the window in which the exact join fits into a memory, and what it keeps: a TTL of the same memory."""
         low, high, found = 0.0, 1.0, None
         for _ in range(9):
@@ -76,7 +76,7 @@ class Replays:
                 high = middle
         return low, found
 
-    def _shortened(self, part: float) -> list[Played]:
+    def _shortened(self, part: float) -> list[PlayedBlocks]:
         problem = self.problem(1)
         windows = tuple(replace(one, length=max(1, round(one.length * part))) for one in problem.windows)
         return [play_exact(trace, replace(problem, windows=windows), self.blocks) for trace in self.sample.parts]
@@ -96,6 +96,6 @@ class Replays:
             return None, str(error)
         return sum(values) / together(self.exact, "values" if self.by_value else "outputs").sum(), ""
 
-    def _estimate(self, played: list[Played]) -> Estimate | None:
+    def _estimate(self, played: list[PlayedBlocks]) -> KeptShare | None:
         what = "values" if self.by_value else "outputs"
         return estimate(together(played, what), together(self.exact, what))

@@ -19,7 +19,7 @@ from penstock.experiments.cells.cell import Cell
 from penstock.experiments.cells.experiment import Experiment
 from penstock.experiments.cells.results import Results
 from penstock.experiments.policy_table import data_folder
-from penstock.experiments.reproduce.store import Store, key
+from penstock.experiments.reproduce.cell_store import CellStore, key
 
 _TASKS = 8
 """Of a round, for each slot that plays them, at most."""
@@ -27,7 +27,7 @@ _TASKS = 8
 Spread = Callable[[Callable[[str], str], Sequence[str]], list[str]]
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """Who hears how far a run is."""
 
     def advance(self, amount: int = 1) -> None:
@@ -38,7 +38,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CellsToPlay:
     """What is to be played: cells by experiment, less those that are there already; and the experiments that cannot be, and why."""
 
     wanted: dict[str, list[Cell]]
@@ -51,7 +51,7 @@ class Plan:
         return sum(map(len, self.missing.values()))
 
 
-def plan(names: Sequence[str], store: Store, *, seeds: int, quick: bool) -> Plan:
+def cells_to_play(names: Sequence[str], store: CellStore, *, seeds: int, quick: bool) -> CellsToPlay:
     """Which cells these experiments have, and which are not in the store."""
     wanted, missing, absent = {}, {}, {}
     for name in names:
@@ -62,7 +62,7 @@ def plan(names: Sequence[str], store: Store, *, seeds: int, quick: bool) -> Plan
         there = store.read(name)
         wanted[name] = list(CATALOG[name].cells(seeds, quick))
         missing[name] = [cell for cell in wanted[name] if key(cell) not in there]
-    return Plan(wanted, missing, absent)
+    return CellsToPlay(wanted, missing, absent)
 
 
 def lacking(experiment: Experiment) -> str:
@@ -75,7 +75,7 @@ def lacking(experiment: Experiment) -> str:
     return f"needs real data ({', '.join(gone)}), which is not in {folder}" if gone else ""
 
 
-def run(made: Plan, store: Store, *, spread: Spread | None, slots: int, bar: Progress) -> None:
+def run(made: CellsToPlay, store: CellStore, *, spread: Spread | None, slots: int, bar: RunProgress) -> None:
     """Play what is missing, and write it down."""
     together = [name for name in made.missing if not CATALOG[name].timed]
     tasks = [task for name in together for task in _tasks(made.missing[name])]
@@ -97,7 +97,7 @@ def run(made: Plan, store: Store, *, spread: Spread | None, slots: int, bar: Pro
             bar.advance(len(task))
 
 
-def results(made: Plan, store: Store) -> dict[str, Results]:
+def results(made: CellsToPlay, store: CellStore) -> dict[str, Results]:
     """The numbers of all cells that were wanted, by experiment."""
     found = {}
     for name, cells in made.wanted.items():

@@ -37,7 +37,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class Store:
+class CellStore:
     """The cells in a folder."""
 
     def __init__(self, folder: Path) -> None:
