@@ -18,16 +18,19 @@ LOCKS := requirements-bootstrap.lock requirements.lock
 # The versions of Spark that the tests run on beside the newest, which requirements.lock has: the oldest, as it first was, and those
 # between. Each has a lock and an environment of its own.
 SPARKS := 4.0.0 4.1.4 4.2.1
-# The oldest is always tried; of the others one, in turn, a day each. `make test-sparks TRIED="4.1.4 4.2.1"` chooses.
+# What there is no time for each day takes turns: the i-th of n parts, by the day. `make test-all TURN=1/1 KERNEL_TURN=1/1` runs all.
+DAY := $(shell echo $$(( $$(date +%s) / 86400 )))
+turn = $(shell echo $$(( $(DAY) % $(1) + 1 )))
+TURN ?= $(call turn,2)/2
+KERNEL_TURN ?= $(call turn,3)/3
+# The oldest is always tried; of the others one, in turn. `make test-sparks TRIED="4.1.4 4.2.1"` chooses.
 OLDEST := $(firstword $(SPARKS))
 OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
-TRIED ?= $(OLDEST) $(word $(shell echo $$(( $$(date +%s) / 86400 % $(words $(OTHERS)) + 1 ))),$(OTHERS))
+TRIED ?= $(OLDEST) $(word $(call turn,$(words $(OTHERS))),$(OTHERS))
 SPARK_TESTS := $(addprefix tests/,whole/test_versions.py spark/join/test_join.py spark/join/test_partitions.py \
 	spark/join/test_spark_restart.py spark/settle/test_spark_settle.py)
-# What is made of kernels: played once more with every index checked, where the processes of Spark, files and commands are the same. One
-# half a day, in turn; `make test-all KERNEL_TESTS="src tests/engine ..."` chooses.
-KERNEL_HALVES := tests/engine tests/policies,src $(addprefix tests/,core generator multiway optimum shard simulator static statistics)
-KERNEL_TESTS ?= $(shell echo '$(KERNEL_HALVES)' | cut -d, -f$$(( $$(date +%s) / 86400 % 2 + 1 )))
+# What is made of kernels: played once more with every index checked, where the processes of Spark, files and commands are the same.
+KERNEL_TESTS := src $(addprefix tests/,core engine generator multiway optimum policies shard simulator static statistics)
 # Some of each kernel, played as plain Python too, as a debugger and a coverage tool see it.
 PLAIN_TESTS := $(addprefix tests/,engine/test_one_option.py engine/test_against_oracle.py generator multiway optimum static)
 # `make lock UPGRADE=1` moves to the newest versions; without it, versions move only where they must.
@@ -113,9 +116,9 @@ kernels: setup
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
-	$(PYTEST) -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --hypothesis-profile=brief $(PLAIN_TESTS)
+	$(PYTEST) -m slow --turn $(TURN) --hypothesis-profile=thorough || [ $$? -eq 5 ]
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(KERNEL_TURN) --hypothesis-profile=brief $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(KERNEL_TURN) --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests

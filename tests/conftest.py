@@ -20,6 +20,20 @@ settings.register_profile("brief", repeatable, max_examples=20)  # without compi
 settings.load_profile("default")
 
 
+def pytest_addoption(parser):
+    """Take turns where there is no time for all tests each day (support/turns.py)."""
+    parser.addoption("--turn", metavar="I/N", default="1/1", help="run the i-th of n parts of the tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other turns."""
+    from turns import is_due
+
+    turn = config.getoption("--turn")
+    config.hook.pytest_deselected(items=[item for item in items if not is_due(item.nodeid, turn)])
+    items[:] = [item for item in items if is_due(item.nodeid, turn)]
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The one Spark session of a test process."""
