@@ -274,12 +274,16 @@ def test_mistakes_about_relations_are_named_by_their_keys(tmp_path):
     good = GOOD | {"streams": sides, "relations": {"zones": zones}, "join": {"memory": 100, "through": "zones", "half_life": "5 minutes"}}
     recipe = check_recipe(good)
     assert recipe.join["through"] == ["zones"] and recipe.relations["zones"] == zones | recipe.relations["zones"]
+    late = check_recipe(changed(good, {"relations.zones.lateness": "1 hour"}))
+    assert (late.relations["zones"]["lateness"], recipe.relations["zones"]["lateness"]) == (3_600_000_000, 0)
     for changes, said in (
         ({"join.through": "zonse"}, "join.through must be one of zones, got 'zonse' (did you mean 'zones'?)"),
         ({"join.on": "key"}, 'join.on must be left out where join.through names relations, got ["key"]'),
         ({"streams.o.key": "key"}, 'streams.o.key must be left out where join.through names relations, got ["key"]'),
         ({"relations.zones.source": "pairs.parquet"}, "relations.zones.source must be a file that is there, or an address (duckdb:"),
         ({"relations.zones.links": ["v.key = a", "b = w.key"]}, "relations: stream in the links of relation zones must be one of v, o"),
+        ({"relations.zones.source": "postgresql://me:pw@h/d#t"}, "relations.zones.source: the address of a relation must have no pass"),
+        ({"relations.zones.lateness": "soon"}, "relations.zones.lateness must be a duration"),
         ({"relations.zones.begins": "t"}, "relations.zones.begins is no key of [relations]"),
         ({"join.policy": "ep"}, "join"),
         ({"join.stats": "sketch"}, "join.stats must be decayed, window or whole in a join through relations"),

@@ -265,6 +265,7 @@ RELATION: Mapping[str, Key] = {
     "weight": Key(a_column),
     "columns": Key(columns, default=[]),
     "id": Key(columns, default=[]),
+    "lateness": Key(length(), default=0),
 }
 
 JOIN: Mapping[str, Key] = {

@@ -38,7 +38,11 @@ def check_relations(
         if "through" in join and name not in named:
             wrong.append(f"relations.{name} must be used by join.through, got {shown(list(named)) if named else 'nothing'}")
         source = relation.get("source")
-        local = None if source is None or is_address(source) else local_path(source)
+        try:
+            local = None if source is None or is_address(source) else local_path(source)
+        except PenstockError as error:
+            wrong.append(f"relations.{name}.source: {error}")
+            continue
         if local is not None and not Path(local).is_file():
             wrong.append(f"relations.{name}.source must be a file that is there, or an address ({FORMS}), got {shown(source)}")
     if not named or wrong:

@@ -260,7 +260,7 @@ def test_a_pipeline_joins_through_a_relation(spark, tmp_path):
     lines = [f"{key},{(key * 7 + 3) % 20}" for key in range(0, 20, 2)]
     (tmp_path / "pairs.csv").write_text("\n".join(["a,b", *lines]) + "\n")
     links = ["v.key = a", "b = o.key"]
-    zones = {"source": str(tmp_path / "pairs.csv"), "links": links}
+    zones = {"source": str(tmp_path / "pairs.csv"), "links": links, "lateness": "1 hour"}
     events = played(spark, described({}, relations={"zones": zones}, join={"through": "zones", "memory": 10_000, "shards": 2}))
     trace = ps.Trace(Generator(**{name: value for name, value in GENERATOR.items() if name not in ("kind", "ticks")}).arrivals(0, 60, 60))
     run = ps.exact(trace, window=10, through=ps.relation(tmp_path / "pairs.csv", links))

@@ -93,7 +93,8 @@ def _place(path: str) -> str:
 def _relation(name: str, said: Mapping[str, Any]) -> Relation:
     """A relation of a pipeline."""
     source = said["source"]
-    return relation(**{**said, "source": source if is_address(source) else _place(source), "name": name})
+    place = source if is_address(source) else _place(source)
+    return relation(**{**said, "source": place, "name": name, "lateness": window_text(said["lateness"])})
 
 
 def _files(spark: SparkSession, source: Mapping[str, Any]) -> DataFrame:
