@@ -116,7 +116,12 @@ FEEDS = {
         "got a = 1 in line 3.* ended at 7",
     ),
     "its end before its begin": ([("insert", 7, 1), ("", 0, 0), ("delete", 6, 1)], "which ends at 6 and begins at 7"),
+    "back by the clock": (
+        [("insert", "2026-01-31T12:00:00Z", 1), ("", 0, 0), ("insert", "2026-01-31T11:00:00Z", 2)],
+        r"lateness \(5 microseconds\) before what was processed, 2026-01-31T12:00:00Z, got a change of 2026-01-31T11:00:00Z in line 2",
+    ),
     "a null key": ([("insert", 4, None)], "no null keys, got one in 'a' in line 1"),
+    "a key that is no number": ([("insert", 4, float("nan"))], "no null keys, got one in 'a' in line 1"),
     "another type": ([("insert", 4, 1), ("insert", 4, "x")], "must have values of one type"),
     "another type later": ([("insert", 4, 1), ("", 0, 0), ("insert", 4, "x")], "column 'a' must be int64, got 'x' in line 2"),
     "an operation nobody knows": (
@@ -174,10 +179,17 @@ def test_other_keys_times_and_snapshots_are_refused(tmp_path):
     ):
         with pytest.raises(ps.PenstockError, match=sentence):
             record(rows, tmp_path / "h", **{"time": 6} | options)
+    record(rows, tmp_path / "dated", keys=["a"], time="2026-01-31 12:00")
+    with pytest.raises(ps.PenstockError, match="must not be before the last, 2026-01-31T12:00:00Z, got 2026-01-31T11:00:00Z"):
+        record(rows, tmp_path / "dated", keys=["a"], time="2026-01-31 11:00")
     with pytest.raises(ps.PenstockError, match="each fact once, got b = 3 more than once"):
         record(rows, tmp_path / "other", keys=["b"], time=6)
     with pytest.raises(ps.PenstockError, match="no null keys, got 1 in column 'a'"):
         record({"a": [1, None]}, tmp_path / "other", keys=["a"], time=6)
+    with pytest.raises(ps.PenstockError, match="no null keys, got 1 in column 'a'"):
+        record({"a": [1.0, float("nan")]}, tmp_path / "other", keys=["a"], time=6)
+    with pytest.raises(ps.PenstockError, match=r"must be a folder in which Penstock .*nowhere', which has no version"):
+        ps.relation(f"history:{tmp_path / 'nowhere'}", links=["r.x = a"]).load()
     with pytest.raises(ps.PenstockError, match=r"key 'a' of the history .* is of type int64, got values of type string"):
         History(tmp_path / "h").facts(None, "a", pa.array(["x"]))
     with pytest.raises(ps.PenstockError, match="must have version 7, it has versions 1 to 1"):

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.duration import in_time, in_units
 from penstock.core.errors import PenstockError
 from penstock.relation.alike import alike
 from penstock.relation.history import HistoryShape, Version, active
@@ -37,7 +38,7 @@ def from_snapshot(plan: HistoryShape, last: Version | None, known: pa.Table, see
     Rows of the first snapshot have no begin: they were there before.
     """
     if last is not None and last.processed is not None and time < last.processed:
-        raise PenstockError(f"time of a snapshot must not be before the last, {last.processed}, got {time}")
+        raise PenstockError(f"time of a snapshot must not be before the last, {_when(plan, last.processed)}, got {_when(plan, time)}")
     seen = _columns(plan, seen)
     same = alike([seen[name] for name in plan.identity])
     twice = np.flatnonzero(np.bincount(same, minlength=1)[same] > 1) if len(seen) else same
@@ -66,9 +67,10 @@ def from_feed(
     processed = None if last is None else last.processed
     for change in changes:
         if processed is not None and change.time < processed - lateness:
+            late = in_units(lateness) if pa.types.is_timestamp(plan.clock) else lateness
             raise PenstockError(
-                f"a change feed must not go back beyond its lateness ({lateness}) before what was processed, {processed}, got a change of "
-                f"{change.time} in {change.where}"
+                f"a change feed must not go back beyond its lateness ({late}) before what was processed, {_when(plan, processed)}, got a "
+                f"change of {_when(plan, change.time)} in {change.where}"
             )
     now = max([change.time for change in changes], default=processed)
     now = now if processed is None or now is None else max(now, processed)
@@ -129,7 +131,7 @@ class _Play:
 
     def _begin(self, row: Row, change: Change) -> None:
         identity = self._identity(row, change.row, change)
-        null = [name for name in self.plan.keys if row[name] is None]
+        null = [name for name in self.plan.keys if row[name] is None or row[name] != row[name]]  # NaN is no key either
         if null:
             raise PenstockError(f"facts must have no null keys, got one in {null[0]!r} in {change.where}")
         was = self.there.get(identity)
@@ -143,7 +145,7 @@ class _Play:
         if self.ends.get(identity, change.time) > change.time:
             raise PenstockError(
                 f"the changes of a fact must come in their order, got {self._named(identity)} in {change.where}, "
-                f"which begins at {change.time} and has ended at {self.ends[identity]}"
+                f"which begins at {_when(self.plan, change.time)} and has ended at {_when(self.plan, self.ends[identity])}"
             )
         begin = None if change.op == "present" and self.first else change.time
         fact = {**row, "fact": self.next_fact, "begin": begin, "end": None, "known_begin": self.now, "known_end": None}
@@ -159,7 +161,7 @@ class _Play:
         if was["begin"] is not None and change.time < was["begin"]:
             raise PenstockError(
                 f"the changes of a fact must come in their order, got {self._named(identity)} in {change.where}, "
-                f"which ends at {change.time} and begins at {was['begin']}"
+                f"which ends at {_when(self.plan, change.time)} and begins at {_when(self.plan, was['begin'])}"
             )
         self.changed[was["fact"]] = {**was, "end": change.time, "known_end": self.now}
         self.ends[identity] = change.time
@@ -221,8 +223,9 @@ def _columns(plan: HistoryShape, seen: pa.Table) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PenstockError(f"relation must keep its types, {plan.columns.types}, got {seen.schema.types}: {error}") from None
     for name in plan.keys:
-        if seen[name].null_count:
-            raise PenstockError(f"facts must have no null keys, got {seen[name].null_count} in column {name!r}")
+        nulls = pc.sum(pc.is_null(seen[name], nan_is_null=pa.types.is_floating(seen[name].type))).as_py()
+        if nulls:
+            raise PenstockError(f"facts must have no null keys, got {nulls} in column {name!r}")
     return seen
 
 
@@ -250,6 +253,11 @@ def _times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values of a type; times come as whole numbers, microseconds where they are timestamps."""
     whole = pa.types.is_timestamp(kind) and all(value is None or isinstance(value, int) for value in values)
     return pc.cast(pa.array(values, pa.int64()), kind) if whole else pa.array(values, kind)
+
+
+def _when(plan: Plan, time: int) -> str:
+    """A time as a user would write it."""
+    return in_time(time) if pa.types.is_timestamp(plan.clock) else str(time)
 
 
 def _shown(names: Sequence[str], row: Row) -> str:

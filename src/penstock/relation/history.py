@@ -35,6 +35,7 @@ LAYOUT = 1
 OWN = ("fact", "begin", "end", "known_begin", "known_end")
 """The columns that are Penstock's own."""
 DAMAGED = "history must be a whole history"
+NO_HISTORY = "history must be a folder in which Penstock keeps a history"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class History:
         if self._plan is None:
             text = self.store.read("history.json")
             if text is None:
-                raise PenstockError(f"history must be a folder in which Penstock keeps a history, got {self.store.given!r}")
+                raise PenstockError(f"{NO_HISTORY}, got {self.store.given!r}")
             self._plan = HistoryShape.of(unsealed(text, "history.json", of=DAMAGED))
         return self._plan
 
@@ -129,6 +130,8 @@ class History:
         """A version by its number, or the last."""
         last = self.latest()
         wanted = last if number is None else number
+        if not last:
+            raise PenstockError(f"{NO_HISTORY}, got {self.store.given!r}, which has no version")
         if not 1 <= wanted <= last:
             raise PenstockError(f"history {self.store.given!r} must have version {wanted}, it has versions 1 to {last}")
         name = f"versions/{wanted:09}.json"
