@@ -97,7 +97,7 @@ ONE = {"a": ["p", "p"], "b": [7, 7]}
         (ONE | {"n": [3, 3]}, {"id": ["n"]}, "the fact n = 3 in rows 0 and 1, whose times overlap"),
         (ONE | {"begin": [4, 0], "end": [None, 4]}, {}, ""),
         (ONE | {"begin": [2, 0], "end": [2, None]}, {}, ""),
-        ({"a": ["p"], "b": [7], "begin": [5], "end": [4]}, {}, "no fact that ends before it begins (begin, end), got one in row 0"),
+        ({"a": ["p"], "b": [7], "begin": [5], "end": [4]}, {}, "got one in row 0, the fact a = 'p', b = 7"),
         ({"a": ["p", None], "b": [7, 7]}, {}, "column 'a' of relation facts must have no nulls, got one in row 1"),
         ({"a": ["p", "q"], "b": [7.0, float("nan")]}, {}, "column 'b' of relation facts must have no nulls, got one in row 1"),
         ({"a": ["p"], "c": [7]}, {}, "relation facts must have the linked column 'b', it has: a, c"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -39,8 +41,12 @@ def intervals(relation: Relation, through: Through, table: pa.Table, time: pa.Da
     )
     bad = np.flatnonzero(begin > end)
     if len(bad):
+        row = int(bad[0])
         names = ", ".join(str(relation.column(meaning, table)) for meaning in ("begin", "end"))
-        raise PenstockError(f"relation {through.name} must have no fact that ends before it begins ({names}), got one in row {bad[0]}")
+        fact = _fact(table, relation.id or [link.attribute for link in through.links], row)
+        raise PenstockError(
+            f"relation {through.name} must have no fact that ends before it begins ({names}), got one in row {row}, the fact {fact}"
+        )
     return begin, end
 
 
@@ -56,7 +62,7 @@ def check_overlaps(relation: Relation, through: Through, table: pa.Table, begin:
     bad = overlapping(alike([table[name] for name in names]), begin, end)
     if len(bad):
         first, second = sorted(bad[0].tolist())
-        fact = ", ".join(f"{name} = {table[name][first].as_py()!r}" for name in names)
+        fact = _fact(table, names, first)
         hint = "" if relation.id else "; facts that are different need id= or columns= to tell them apart"
         raise PenstockError(
             f"relation {through.name} must have each fact once at a time, got the fact {fact} in rows {first} and {second}, "
@@ -74,6 +80,11 @@ def overlapping(same: Ints, begin: Ints, end: Ints) -> Ints:
     row = row[np.lexsort((row, begin[row], same[row]))]
     is_bad = (same[row[1:]] == same[row[:-1]]) & (begin[row[1:]] < greatest_so_far(same[row], end[row])[:-1])
     return np.stack([row[:-1][is_bad], row[1:][is_bad]], axis=1)
+
+
+def _fact(table: pa.Table, names: Sequence[str], row: int) -> str:
+    """What tells a fact apart, as a user would look for it: a row of a database has no number."""
+    return ", ".join(f"{name} = {table[name][row].as_py()!r}" for name in names)
 
 
 def _times(table: pa.Table, name: str | None, meaning: str, none: int, through: Through, time: pa.DataType) -> Ints:
