@@ -141,6 +141,7 @@ REFUSED = {
     "relation prepare pairs.csv --link 'r.x = a'": "takes --out FILE, or --create-indexes for a database, got neither",
     "relation prepare pairs.csv --link 'r.x = a' --create-indexes": "--create-indexes is for a table in a database",
     "relation prepare pairs.csv --link 'r.x = a' --out a.txt": "--out must be a file that ends in",
+    "relation prepare pairs.csv --link 'r.x = a' --out ./pairs.csv": "SOURCE and --out must be different files, got 'pairs.csv' for both",
     "relation record pairs.csv --link 'r.x = a' --history h --time 3 --every 1s": "--time is for one table as it was",
     "relation record pairs.csv --link 'r.x = a' --history h --time 3": "each fact once, got a = 1 more than once",
     "relation record pairs.csv --link 'r.x = begin' --history h --time 3": "must have another name than",

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import TABLES, Files, FormatOption, Stopped, check_target, note, number, print_json, print_table, wants_json
+from penstock.cli.output import (
+    TABLES,
+    Files,
+    FormatOption,
+    Stopped,
+    check_different,
+    check_target,
+    note,
+    number,
+    print_json,
+    print_table,
+    wants_json,
+)
 from penstock.cli.texts import integer, words
 from penstock.core.duration import microseconds, read_time
 from penstock.core.errors import PenstockError
@@ -107,6 +119,7 @@ def prepare(
     if out is None and not create_indexes:
         raise PenstockError("prepare takes --out FILE, or --create-indexes for a database, got neither")
     check_target("--out", out, TABLES)
+    check_different({"SOURCE": Path(source), "--out": out})
     from penstock.core.tables import write_table
     from penstock.relation.addresses import database_at
     from penstock.relation.upkeep import create_indexes as create
