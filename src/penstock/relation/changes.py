@@ -255,7 +255,7 @@ def _times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pc.cast(pa.array(values, pa.int64()), kind) if whole else pa.array(values, kind)
 
 
-def _when(plan: Plan, time: int) -> str:
+def _when(plan: HistoryShape, time: int) -> str:
     """A time as a user would write it."""
     return in_time(time) if pa.types.is_timestamp(plan.clock) else str(time)
 
