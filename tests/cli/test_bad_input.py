@@ -282,6 +282,8 @@ GENERATE = {
     "negative seed": ("--seed -1", ["--seed", "'-1'"]),
     "huge seed": (f"--seed {10**40}", ["--seed", "2**60"]),
     "a stream twice": ("--streams R,R", ["streams", "['R', 'R']"]),
+    "more facts than there are": ("--relation facts.csv --facts-active 2", ["--facts-active", "at most 1", "2.0"]),
+    "facts that all stay, at a rate": ("--relation facts.csv --facts-rate 1", ["--facts-rate", "1.0"]),
     "more ticks than can be": (f"--n {10**15}", ["n must", "1e+15"]),
 }
 

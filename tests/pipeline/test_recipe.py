@@ -283,6 +283,7 @@ def test_mistakes_about_relations_are_named_by_their_keys(tmp_path):
         ({"relations.zones.source": "pairs.parquet"}, "relations.zones.source must be a file that is there, or an address (duckdb:"),
         ({"relations.zones.links": ["v.key = a", "b = w.key"]}, "relations: stream in the links of relation zones must be one of v, o"),
         ({"relations.zones.source": "postgresql://me:pw@h/d#t"}, "relations.zones.source: the address of a relation must have no pass"),
+        ({"relations.zones.source": "feed:changes.jsonl"}, "relations.zones.source must not be a feed, got"),
         ({"relations.zones.lateness": "soon"}, "relations.zones.lateness must be a duration"),
         ({"relations.zones.begins": "t"}, "relations.zones.begins is no key of [relations]"),
         ({"join.policy": "ep"}, "join"),

@@ -122,16 +122,19 @@ def generate(
     )
     table = None
     if relation is not None:
-        table = generate_facts(
-            trace,
-            integer(facts or "250", "--facts", least=1),
-            skew=per_stream(facts_skew or "0", "--facts-skew", names),
-            active=real(facts_active or "1", "--facts-active"),
-            lifetime=None if facts_lifetime is None else real(facts_lifetime, "--facts-lifetime"),
-            rate=None if facts_rate is None else real(facts_rate, "--facts-rate"),
-            weight=None if facts_weight is None else integer(facts_weight, "--facts-weight", least=1),
-            seed=integer(seed, "--seed", least=0),
-        )
+        wanted = {
+            "skew": per_stream(facts_skew or "0", "--facts-skew", names),
+            "active": real(facts_active or "1", "--facts-active"),
+            "lifetime": None if facts_lifetime is None else real(facts_lifetime, "--facts-lifetime"),
+            "rate": None if facts_rate is None else real(facts_rate, "--facts-rate"),
+            "weight": None if facts_weight is None else integer(facts_weight, "--facts-weight", least=1),
+        }
+        count = integer(facts or "250", "--facts", least=1)
+        try:
+            table = generate_facts(trace, count, **wanted, seed=integer(seed, "--seed", least=0))
+        except PenstockError as error:
+            told = str(error)
+            raise PenstockError(f"--facts-{told}" if told.split()[0] in wanted else told) from None
     with Files() as files:
         trace.write(files.new(file))
         if table is not None and relation is not None:

@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError, choose
 from penstock.core.facts import Through, check_tree
 from penstock.ledger.store import local_path
 from penstock.pipeline.catalog import shown
-from penstock.relation.addresses import FORMS, is_address
+from penstock.relation.addresses import FORMS, is_address, is_feed
 
 Tables = Mapping[str, Mapping[str, Any]]
 """The tables of a section, by name."""
@@ -43,6 +43,8 @@ def check_relations(
         except PenstockError as error:
             wrong.append(f"relations.{name}.source: {error}")
             continue
+        if is_feed(source):
+            wrong.append(f"relations.{name}.source must not be a feed, got {shown(source)}: keep its history by penstock relation record")
         if local is not None and not Path(local).is_file():
             wrong.append(f"relations.{name}.source must be a file that is there, or an address ({FORMS}), got {shown(source)}")
     if not named or wrong:
