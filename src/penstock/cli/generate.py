@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -122,7 +122,7 @@ def generate(
     )
     table = None
     if relation is not None:
-        wanted = {
+        wanted: dict[str, Any] = {
             "skew": per_stream(facts_skew or "0", "--facts-skew", names),
             "active": real(facts_active or "1", "--facts-active"),
             "lifetime": None if facts_lifetime is None else real(facts_lifetime, "--facts-lifetime"),
