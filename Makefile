@@ -18,11 +18,10 @@ LOCKS := requirements-bootstrap.lock requirements.lock
 # The versions of Spark that the tests run on beside the newest, which requirements.lock has: the oldest, as it first was, and those
 # between. Each has a lock and an environment of its own.
 SPARKS := 4.0.0 4.1.4 4.2.1
-# What there is no time for each day takes turns: the i-th of n parts, by the day. `make test-all TURN=1/1 KERNEL_TURN=1/1` runs all.
+# What there is no time for each day takes turns: the i-th of n parts, by the day. `make test-all TURN=1/1` runs all.
 DAY := $(shell echo $$(( $$(date +%s) / 86400 )))
 turn = $(shell echo $$(( $(DAY) % $(1) + 1 )))
-TURN ?= $(call turn,2)/2
-KERNEL_TURN ?= $(call turn,3)/3
+TURN ?= $(call turn,3)/3
 # The oldest is always tried; of the others one, in turn. `make test-sparks TRIED="4.1.4 4.2.1"` chooses.
 OLDEST := $(firstword $(SPARKS))
 OTHERS := $(wordlist 2,$(words $(SPARKS)),$(SPARKS))
@@ -117,8 +116,8 @@ kernels: setup
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
 	$(PYTEST) -m slow --turn $(TURN) --hypothesis-profile=thorough || [ $$? -eq 5 ]
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(KERNEL_TURN) --hypothesis-profile=brief $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(KERNEL_TURN) --hypothesis-profile=brief $(PLAIN_TESTS)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(TURN) --hypothesis-profile=brief $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(TURN) --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks
 
 # What touches an interface of Spark: joins, restarts, settling, metrics, pipelines; the wheel and Connect on the oldest. All tests
