@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from penstock.experiments.plan.blocks import BLOCKS, Blocks, play, play_exact
 from penstock.experiments.plan.estimate import estimate
 from penstock.experiments.plan.key_sample import sampled
 from penstock.experiments.plan.streams import Streams
+from penstock.pipeline.recipe import check_recipe
 
 
 @pytest.fixture(scope="module")
@@ -195,10 +198,23 @@ def test_the_join_to_paste_is_the_one_that_was_planned(trace):
     assert 'ps.stream(S, time="at", window=80, importance="importance", key="other")' in code
     assert 'on="key", objective="max", memory=' in code and 'policy="dimpprob", shards=3' in code
     pipeline = tomllib.loads(found.snippet())
-    assert pipeline["streams"]["S"] == {"time": "at", "window": 80, "importance": "importance", "key": "other"}
+    assert pipeline["streams"]["S"] == {"source": "S", "time": "at", "window": 80, "importance": "importance", "key": "other"}
     assert pipeline["join"]["objective"] == "max" and pipeline["join"]["memory"] == found.memory
     near = ps.plan(trace, window=20, predicate="eps:1", policies=["prob"], recall=0.5)
     assert 'predicate="eps:1"' in near.code() and near.streams is None
+
+
+@pytest.mark.parametrize("names", [("orders", "clicks"), ("from", "my clicks.v2"), ("2026-01.a", "2026-01.b"), ('"quoted"', "höhe")])
+def test_what_is_printed_can_be_pasted_whatever_the_streams_are_called(names):
+    table = ps.generate(400, keys=10, seed=1, streams=names).table.rename_columns(["stream", "time", "rider's"])
+    found = ps.plan(ps.Trace(table, key="rider's", time_unit="s"), window="10 s", recall=0.5, policies=["prob"], memories=[4, 8])
+    call: Any = ast.parse(found.code(), mode="eval").body
+    frames = [stream.args[0].id for stream in call.args[0].values]
+    assert tuple(map(ast.literal_eval, call.args[0].keys)) == names and len(set(frames)) == 2
+    assert {each.arg: ast.literal_eval(each.value) for each in call.keywords}["on"] == "rider's"
+    sources = "\n".join(f"[sources.{name}]\nkind = 'rate'" for name in frames)
+    recipe = check_recipe(tomllib.loads(f"{sources}\n{found.snippet()}\n[sink]\nkind = 'console'"))
+    assert list(recipe.streams) == frames and recipe.join["memory"] == found.memory and recipe.join["on"] == ["rider's"]
 
 
 def test_null_keys_and_lifetimes_are_what_they_are():

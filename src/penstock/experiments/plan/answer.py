@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
+from keyword import iskeyword
 from typing import Any
 
 from penstock.experiments.plan.estimate import KeptShare
@@ -89,7 +91,7 @@ def _sentences(plan: Plan) -> list[str]:
     part = f"{plan.memory / plan.peak:.1%} of the {plan.peak:,} rows that the exact join holds at its peak"
     first = f"{plan.memory:,} rows of memory keep {plan.kept.share:.1%} of the {what}{reached} ({later}); that is {part}."
     rest = {name: share for name, share in plan.others.items() if name != plan.policy}
-    second = f"The best policy there is {plan.policy}{', which a join has by default' if plan.usual else ''}"
+    second = f"The best policy is {plan.policy}{', which a join has by default' if plan.usual else ''}"
     if rest:
         next_one = max(rest, key=lambda name: rest[name])
         second += f"; in that memory {next_one} keeps {rest[next_one]:.1%}"
@@ -136,14 +138,15 @@ def _code(plan: Plan) -> str:
 
     The window is the one that was asked for: where it is a number it counts ticks, and on Spark it must be a duration.
     """
-    lines = [f'    "{name}": ps.stream({_plain(name)}, {_told(own)}),' for name, own in plan.sides.items()]
+    lines = [f"    {_python(name)}: ps.stream({_plain(name)}, {_told(own)})," for name, own in plan.sides.items()]
     return "\n".join(["ps.join({", *lines, f"}}, {_told(_options(plan))})"])
 
 
 def _snippet(plan: Plan) -> str:
-    """The tables `[streams.NAME]` and `[join]` of a pipeline, without the sources."""
+    """The tables `[streams.NAME]` and `[join]` of a pipeline; the sources, which have the names of the streams, are the user's."""
     tables = [
-        f"[streams.{name}]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in own.items()) for name, own in plan.sides.items()
+        f"[streams.{_plain(name)}]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in ({"source": _plain(name)} | own).items())
+        for name, own in plan.sides.items()
     ]
     return "\n\n".join([*tables, "[join]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in _options(plan).items())])
 
@@ -160,12 +163,26 @@ def _told(options: dict[str, Any]) -> str:
 
 
 def _python(value: Any) -> str:
-    return repr(value).replace("'", '"')
+    """A value in Python.
+
+    >>> print(_python(["user", "rider's"]))
+    ["user", "rider's"]
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(map(_python, value))}]"
+    return _toml(value) if isinstance(value, str) else repr(value).replace("'", '"')
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(value, default=str)
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _plain(name: str) -> str:
-    return name if name.isidentifier() else "frame"
+    """A name for the frame of a stream, or for the stream in a pipeline: both take letters, digits and _ alone.
+
+    >>> _plain("clicks"), _plain("from"), _plain("2026-01.clicks")
+    ('clicks', 'from_', '_2026_01_clicks')
+    """
+    found = re.sub(r"\W", "_", name, flags=re.ASCII)
+    found = f"_{found}" if not found or found[0].isdigit() else found
+    return f"{found}_" if iskeyword(found) else found
