@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 
 from penstock.experiments.reproduce import cell_store, runner
 from penstock.spark.session.spread import slots, spread
+from sparks import ON_SPARK
+
+pytestmark = ON_SPARK
 
 
 def test_pieces_come_back_in_order(spark):
@@ -23,6 +30,19 @@ def test_a_sweep_on_spark_gives_the_same_numbers(spark, tmp_path):
         runner.run(plan, kept, spread=how, slots=slots(spark), bar=_Silent())
         found.append({name: kept.read(name) for name in plan.wanted})
     assert found[0] == found[1] and all(found[0].values())
+
+
+def test_an_interrupted_sweep_prints_no_trace(tmp_path):
+    """In a process of its own, interrupted when the first cells are there."""
+    command = [sys.executable, "-c", "from penstock.cli import main; main()", "reproduce", "das-fig07", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < until and not list(tmp_path.glob("cells/*.parquet")):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the same command goes on from there" in said
+    assert "Traceback" not in said and "ERROR" not in said
 
 
 class _Silent:

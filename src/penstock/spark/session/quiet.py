@@ -5,9 +5,11 @@ So do entries of its log about a task that failed with an error of ours: whoever
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import select
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -44,6 +46,28 @@ def unlogged() -> Iterator[None]:
     finally:
         for logger, was in zip(loggers, before, strict=True):
             logger.disabled = was
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """In here Ctrl-C raises KeyboardInterrupt and no more: PySpark would cancel its jobs over the connection that waits for them.
+
+    That fails, and its trace is printed, as is the one that Py4J has for the interrupt; the jobs end with the session.
+    """
+    main = threading.current_thread() is threading.main_thread()  # no other thread may handle signals
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if main else None
+    log = logging.getLogger()
+    log.addFilter(_no_interrupt)
+    try:
+        yield
+    finally:
+        log.removeFilter(_no_interrupt)
+        if main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 @contextmanager

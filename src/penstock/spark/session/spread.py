@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from penstock.spark.session.quiet import interruptible
 from penstock.spark.session.session import use_this_package, use_this_python
 
 
@@ -23,9 +24,10 @@ def spread(spark: SparkSession, work: Callable[[str], str], pieces: Sequence[str
             done = [work(piece) for piece in batch["piece"].to_pylist()]
             yield pa.record_batch({"number": batch["number"], "done": pa.array(done, pa.string())})
 
-    rows = spark.createDataFrame(list(enumerate(pieces)), "number bigint, piece string")
-    apart = rows.repartitionByRange(len(pieces), "number") if len(pieces) > 1 else rows.coalesce(1)
-    found = apart.mapInArrow(play, "number bigint, done string").collect()
+    with interruptible():
+        rows = spark.createDataFrame(list(enumerate(pieces)), "number bigint, piece string")
+        apart = rows.repartitionByRange(len(pieces), "number") if len(pieces) > 1 else rows.coalesce(1)
+        found = apart.mapInArrow(play, "number bigint, done string").collect()
     return [row["done"] for row in sorted(found, key=lambda row: row["number"])]
 
 
