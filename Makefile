@@ -138,7 +138,7 @@ chaos: setup kernels java ## kill joins, their workers and executors, settlement
 DOCS := .venvs/docs
 docs: java $(DOCS)/.ready ## build the site into site/; a broken link or a block of code that does not run fails
 	$(DOCS)/bin/python docs/run_blocks.py
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	@echo 'site/index.html is the site'
 
 $(DOCS)/.ready: requirements-docs.lock pyproject.toml $(READY)

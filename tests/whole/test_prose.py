@@ -22,6 +22,14 @@ def test_the_files_that_contributing_names_are_there():
     assert not [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in files)]
 
 
+def test_a_broken_link_fails_the_site():
+    """A quiet build does not hear of its warnings, so that `--strict` has nothing to count."""
+    build = re.search(r"mkdocs build .*", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert build is not None and "--strict" in build[0] and "--quiet" not in build[0]
+    rules = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "links: {not_found: warn, anchors: warn, unrecognized_links: warn}" in rules
+
+
 def _prose(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a page with their numbers, without tables, code and drawings."""
     is_code, is_drawing, before = False, False, ""
