@@ -7,9 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import vl_convert as vlc
 
 from penstock.experiments.catalog.table import CATALOG
-from penstock.experiments.reproduce import cell_store, report, runner, verdicts
+from penstock.experiments.cells.results import Results
+from penstock.experiments.reproduce import cell_store, chart, report, runner, verdicts
 
 NAMES = ["golab-table5", "golab-fig03b", "das-fig04"]
 
@@ -107,6 +109,15 @@ def test_what_lacks_data_is_left_out_and_said(tmp_path, monkeypatch):
     assert plan.absent == {"das-fig12": "needs real data (isd_weather_1929_1930, nyc_green_taxi): PENSTOCK_DATA names no folder"}
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))
     assert "is not in" in runner.lacking(CATALOG["das-fig12"])
+
+
+def test_shares_that_are_close_are_told_apart_on_the_axis():
+    experiment = CATALOG["das-fig04"]
+    shares = {"adg": 0.996, "optimal": 1.0}
+    played = Results.of((cell, shares[cell.line]) for cell in experiment.cells(2, quick=True))
+    svg = vlc.vegalite_to_svg(chart.charts(experiment, played)[""].to_dict())
+    labels = re.findall(r">([\d.]+%)<", svg)
+    assert len(labels) > 2 and len(set(labels)) == len(labels)
 
 
 def test_the_report_needs_nothing_beside_it_and_suits_light_and_dark(tmp_path):

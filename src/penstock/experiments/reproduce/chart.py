@@ -13,6 +13,7 @@ from penstock.experiments.cells.results import Results, Spread
 from penstock.experiments.figures import GREY, INK, PALE, POLICY_COLOURS, styled
 
 _WIDTH, _HEIGHT = 340, 230
+_CLOSE = 0.03  # of shares whose labels would be alike in whole percents
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4FBF")
 _SAME = {
     "exact": "#8a8a8a",
@@ -117,7 +118,9 @@ def _bars(experiment: Experiment, rows: list[dict[str, Any]]) -> Any:
 
 
 def _form(experiment: Experiment, rows: list[dict[str, Any]]) -> str:
-    """How numbers are written on the axis of what was found."""
+    """How numbers are written on the axis of what was found; shares that are close to each other in tenths of a percent."""
+    if experiment.of and max(row["mean"] for row in rows) - min(row["mean"] for row in rows) < _CLOSE:
+        return ".1%"
     return ".0%" if experiment.of else "~s" if max((row["mean"] for row in rows), default=0) >= 10_000 else ",.3~r"
 
 
