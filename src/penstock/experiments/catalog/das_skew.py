@@ -14,7 +14,7 @@ _SKEWS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 _HIGH = tuple(skew for skew in _SKEWS if skew >= 1)
 _RARE = (
     "Where other keys are frequent in each stream, most tuples wait for rare partners, and the optimum knows when those come. "
-    "At skew 1 the five seeds give 0.89 to 0.96; from 1.5 on PROB is above 0.96."
+    "At skew 1 the five seeds give 0.89 to 0.96; from 1.5 on their mean is above 0.96."
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
+from statistics import fmean
 from typing import Any
 
 from penstock.core.trace import Trace
@@ -33,8 +34,16 @@ _AVERAGES = (2, 4, 6, 8, 10, 12, 13)
 _ROWS = 40_000
 _RATE = "tuples per second"
 _QUICKER = (
-    "The paper's prototype was interpreted by a Java of 2003; ours is compiled, and expiration costs it next to nothing beside "
-    "the loops. So what the paper explains by the cost of frequent expiration is not seen here."
+    "The paper's prototype was interpreted by a Java of 2003; ours is compiled, and expiration costs it less beside the loops. "
+    "The best wait grows with the number of buckets, as the paper has it, but is shorter."
+)
+_VISITS = (
+    "Windows that are expired every five ticks are 2 % larger, which the nested loops hardly show. In the hash join waiting saves "
+    "more than that: eager expiration looks at 20 buckets for each arrival, a tenth of all that is visited."
+)
+_STEPS = (
+    "Two buckets halve what the loops visit, ten divide it by ten: where expiration costs little the rates follow that. Of each "
+    "further bucket the gain does become smaller."
 )
 _EQUAL = (
     "With equal tables of ten buckets each loop over a slow window looks at ten tuples of a hundred, and with five at twenty: "
@@ -105,6 +114,22 @@ def _top(line: str, low: float, high: float) -> Claim:
     return Claim(f"{line} is best with tau of about {low:g} to {high:g}.", check, _QUICKER)
 
 
+def _waits_grow(results: Results) -> Outcome:
+    tops = {line: max(results.xs(), key=lambda x, line=line: results.mean(line, x)) for line in _BUCKETS}  # type: ignore[misc]
+    waits = [float(tops[line]) for line in _BUCKETS]
+    return Outcome(waits == sorted(waits), "best tau: " + ", ".join(f"{line} {tau}" for line, tau in tops.items()))
+
+
+def _largest_step(results: Results) -> Outcome:
+    """From each table to the next larger, in the mean over the x axis."""
+    steps = {
+        f"{before} to {after}": fmean(results.ratio(after, before, x).mean for x in results.xs()) for before, after in pairwise(_BUCKETS)
+    }
+    return Outcome(
+        max(steps, key=steps.__getitem__) == "NLJ to hash 2", ", ".join(f"{name}: {shown(one)} times" for name, one in steps.items())
+    )
+
+
 def _faster(results: Results) -> Outcome:
     pairs = {
         how: results.mean("best plan", f"{how} hash{wait}") / results.mean("best plan", f"{how} NLJ{wait}")
@@ -138,8 +163,8 @@ EXPERIMENTS = (
         claims=(
             Claim("The best plan takes 4 to 5 times as many tuples as the worst.", times("best plan", 3.5, 5.5, "worst plan")),
             Claim("With the hash join the best plan is faster than with the nested loops.", _faster),
-            Claim("Waiting longer makes the nested loops slower.", _slower("NLJ"), _QUICKER),
-            Claim("Waiting longer makes the hash join slower.", _slower("hash"), _QUICKER),
+            Claim("Waiting longer makes the nested loops slower.", _slower("NLJ"), _VISITS),
+            Claim("Waiting longer makes the hash join slower.", _slower("hash"), _VISITS),
         ),
         changed=_CHANGED,
     ),
@@ -160,6 +185,8 @@ EXPERIMENTS = (
             Claim("The nested loops are the slowest.", lowest("NLJ", tuple(_BUCKETS))),
             Claim("The largest hash table is the fastest.", best("hash 30", tuple(_BUCKETS))),
             Claim("Each larger table is faster.", ordered("hash 30", "hash 10", "hash 2", "NLJ")),
+            Claim("The largest step is that from the nested loops to two buckets.", _largest_step, _STEPS),
+            Claim("The more buckets there are the longer is the best wait.", _waits_grow),
             _top("hash 2", 2, 8),
             _top("hash 10", 8, 30),
             _top("hash 30", 15, 50),
