@@ -51,7 +51,19 @@ def test_a_plan_for_the_rows_of_a_ledger(tmp_path, capsys):
     rows = sum(len(part) for shard in shards for part in shard.arrived[:5]) if hasattr(shards[0], "arrived") else len(trace)
     assert len(trace) == rows and set(windows.values()) == {"8 microseconds"}
     assert run(["plan", "--archive", str(tmp_path / "a"), "--recall", "0.7", "--policy", "fifo"]) == 0
-    assert "rows of memory keep" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert (
+        "rows of memory keep" in said.out and 'window="8 microseconds"' in said.out and "put your column in the place of time" in said.err
+    )
+
+
+def test_the_windows_of_a_ledger_are_written_as_users_do(tmp_path):
+    plan = plan_of((600_000_000, 8))
+    shards = [played(Random(0), number=0, disorder=6, memory=4, batches=2, rows=50)]
+    ledger = Ledger(tmp_path / "a", plan, "q1")
+    assert enter(ledger, "first", 0, []) == 1
+    write(ledger, shards, range(2))
+    assert list(archived_trace(tmp_path / "a")[1].values()) == ["10 minutes", "8 microseconds"]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,8 @@ def plan(
         print_json(made.summary())
     else:
         _print(made)
+    if archive is not None and not as_json:
+        note("a ledger does not say how streams call their times: put your column in the place of time")
     if made.kept.share < share:
         note(f"no memory that was tried keeps {share:.1%}")
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.core.duration import in_units
 from penstock.core.errors import PenstockError
 from penstock.core.trace import Trace
 from penstock.ledger.attempts import followed
@@ -57,7 +58,7 @@ def archived_trace(archive: str | os.PathLike[str], *, name: str | None = None, 
         table = table.append_column("importance", found[IMPORTANCE])
     order = np.lexsort((np.asarray(found[STREAM]), np.asarray(found[TIME])))
     trace = Trace(table.take(pa.array(order)), key=names, streams=plan.streams)
-    return trace, {stream: f"{window} microseconds" for stream, window in zip(plan.streams, plan.windows, strict=True)}
+    return trace, {stream: in_units(window) for stream, window in zip(plan.streams, plan.windows, strict=True) if window is not None}
 
 
 def _newest(there: list[Attempt]) -> list[Attempt]:
