@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,8 @@ from fact_plays import drawn_play, play_both
 from penstock.core.batch import Batch
 from penstock.core.facts import Facts, Through
 from penstock.core.problem import Problem
+from penstock.engine.compiled.facts import compiled_facts
+from penstock.engine.compiled.facts.compiled_facts import CompiledFacts
 from penstock.engine.contract import Engine, Keep
 from penstock.engine.opening import open_engine
 from penstock.policies.table import open_policy
@@ -26,6 +30,22 @@ SEEDS = st.integers(0, 1 << 32)
 def test_the_compiled_engine_joins_through_relations_as_the_stepwise_one_does(seed: int) -> None:
     random = np.random.default_rng(seed)
     play_both(random, drawn_play(random))
+
+
+@settings(examples(), max_examples=50 if COMPILED else 10)
+@given(SEEDS)
+def test_facts_that_were_listed_for_another_engine_need_not_be_listed_again(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    case = drawn_play(random)
+    with patch.object(compiled_facts, "_MANY", 0):
+        compiled_facts._recent.clear()
+        for _ in range(2):
+            play_both(random, case)
+        kept = compiled_facts._recent[0]
+        again = CompiledFacts.of(case.problem, kept.facts)
+        assert again.arrays["listed"] is kept.arrays["listed"] and again.arrays["cells"] is not kept.arrays["cells"]
+        assert not kept.arrays["cells"]["members"].any()
+        compiled_facts._recent.clear()
 
 
 @pytest.mark.slow

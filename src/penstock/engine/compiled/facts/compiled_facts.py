@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import permutations
 from typing import Any
 
@@ -20,6 +21,12 @@ from penstock.engine.fact_arrays import BY_FACTS, CELL, ENDING, FACT_ARRAYS, GRO
 from penstock.engine.ranking_codes import FirstScore, Kind, Prices
 
 _LEAST = 64
+_MANY = 20_000
+"""Facts that are not listed anew while who listed them last still has the list."""
+_LISTS = ("listed", "fact_cells", "fact_weights", "endings")
+"""Arrays that no engine writes to."""
+_recent: list[CompiledFacts] = []
+"""What was made last of many facts, of two shards at most: a shard and its meter know the same, and so does the next batch."""
 
 
 def is_valued(problem: Problem) -> bool:
@@ -37,7 +44,7 @@ class CompiledFacts:
     """
 
     def __init__(self, relations: Sequence[Through], streams: int, facts: Sequence[Facts]) -> None:
-        self.facts = list(facts)
+        self.relations, self.streams, self.facts = tuple(relations), streams, list(facts)
         self.names = np.concatenate([one.numbers for one in facts])
         self.width = slots_of(relations)[-1].stop
         self.span = max(len(one.links) for one in relations)
@@ -54,7 +61,25 @@ class CompiledFacts:
         if facts is None:
             none = np.empty(0, np.int64)
             facts = [Facts(none.reshape(0, len(one.links)), none, none) for one in problem.through]
-        return cls(problem.through, problem.n_streams, facts)
+        for one in _recent:
+            if one._is_of(problem, facts):
+                return one._without_tuples()
+        made = cls(problem.through, problem.n_streams, facts)
+        if sum(map(len, facts)) < _MANY:
+            return made
+        _recent[:] = [made, *_recent[:1]]
+        return made._without_tuples()
+
+    def _is_of(self, problem: Problem, facts: Sequence[Facts]) -> bool:
+        """Whether it was made of these very facts."""
+        alike = (self.relations, self.streams, len(self.facts)) == (problem.through, problem.n_streams, len(facts))
+        return alike and all(one is other for one, other in zip(self.facts, facts, strict=True))
+
+    def _without_tuples(self) -> CompiledFacts:
+        """The same facts for another engine."""
+        other = copy(self)
+        other.arrays = {name: array if name in _LISTS else array.copy() for name, array in self.arrays.items()}
+        return other
 
     def _list(self, relations: Sequence[Through]) -> None:
         total = sum(len(one) for one in self.facts)
