@@ -115,8 +115,10 @@ def _top(line: str, low: float, high: float) -> Claim:
 
 
 def _waits_grow(results: Results) -> Outcome:
-    tops = {line: max(results.xs(), key=lambda x, line=line: results.mean(line, x)) for line in _BUCKETS}  # type: ignore[misc]
-    waits = [float(tops[line]) for line in _BUCKETS]
+    """Of the hash tables, which have buckets to expire."""
+    tables = [line for line in _BUCKETS if line.startswith("hash")]
+    tops = {line: max(results.xs(), key=lambda x, line=line: results.mean(line, x)) for line in tables}  # type: ignore[misc]
+    waits = [float(tops[line]) for line in tables]
     return Outcome(waits == sorted(waits), "best tau: " + ", ".join(f"{line} {tau}" for line, tau in tops.items()))
 
 
@@ -186,7 +188,7 @@ EXPERIMENTS = (
             Claim("The largest hash table is the fastest.", best("hash 30", tuple(_BUCKETS))),
             Claim("Each larger table is faster.", ordered("hash 30", "hash 10", "hash 2", "NLJ")),
             Claim("The largest step is that from the nested loops to two buckets.", _largest_step, _STEPS),
-            Claim("The more buckets there are the longer is the best wait.", _waits_grow),
+            Claim("The more buckets a hash table has the longer is its best wait.", _waits_grow),
             _top("hash 2", 2, 8),
             _top("hash 10", 8, 30),
             _top("hash 30", 15, 50),
