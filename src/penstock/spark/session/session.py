@@ -20,6 +20,8 @@ from penstock.spark.session.java import missing_java
 from penstock.spark.session.quiet import without_preamble
 
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_PATIENT = {"spark.python.authenticate.socketTimeout": "180s"}
+"""For a Python worker that starts: on a busy machine it may need more than the 15 seconds that Spark gives it."""
 _FLAGS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -33,7 +35,7 @@ def start_session(name: str, settings: Mapping[str, str] | None = None, *, maste
     if lacking:
         raise PenstockError(lacking)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
-    options: dict[str, Any] = {**_QUIET, **(settings or {})}
+    options: dict[str, Any] = {**_QUIET, **_PATIENT, **(settings or {})}
     options[_FLAGS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {options.get(_FLAGS, '')}".strip()
     builder = SparkSession.builder.appName(name).config(map=options)
     builder = builder if master is None else builder.master(master)
