@@ -126,7 +126,7 @@ test-sparks: kernels java $(TRIED:%=.venvs/spark-%/.ready) ## the tests that tou
 	set -e; for version in $(TRIED); do \
 	  echo "Spark $$version"; \
 	  .venvs/spark-$$version/bin/pytest -n $(JOBS) --dist worksteal -W 'ignore:unclosed <socket:ResourceWarning' \
-	    -m "versions or not (slow or chaos)" $(SPARK_TESTS); \
+	    -m "versions or not (slow or chaos)" --turn $(TURN) $(SPARK_TESTS); \
 	done
 	.venvs/spark-$(OLDEST)/bin/pytest -n $(JOBS) -m slow \
 	  tests/whole/test_wheel.py tests/whole/test_deployment.py tests/spark/join/test_spark_connect.py
