@@ -29,7 +29,7 @@ def test_all_tasks_hear_the_same_however_the_history_grows_meanwhile(tmp_path):
 
 def test_records_of_old_batches_go_and_what_is_damaged_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(seen, "KEPT", 3)
-    with pytest.raises(ps.PenstockError, match="keeps a history, got .*, which has no version"):
+    with pytest.raises(ps.PenstockError, match=r"keeps a history, got .*, which has no version"):
         ask(str(tmp_path), "q", 0)
     record({"a": [1]}, tmp_path, keys=["a"], time=0)
     for batch in range(6):
