@@ -105,7 +105,7 @@ lint: setup ## check style, format, types and the direction of imports
 	$(BIN)/lint-imports --no-logo
 
 test: lint kernels java ## lint, then the quick tests
-	$(PYTEST) -m "not slow and not chaos"
+	$(PYTEST) -m "not slow and not rest and not chaos"
 
 # Compiled once, before the workers of the tests would each do it.
 .PHONY: kernels
@@ -115,7 +115,7 @@ kernels: setup
 
 # Status 5 is pytest's word for "nothing selected", which is no failure while no test is marked slow.
 test-all: test ## test, then the slow tests, then kernels with their indexes checked and as Python, then other versions of Spark
-	$(PYTEST) -m slow --turn $(TURN) --hypothesis-profile=thorough || [ $$? -eq 5 ]
+	$(PYTEST) -m "slow or rest" --turn $(TURN) --hypothesis-profile=thorough || [ $$? -eq 5 ]
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(TURN) --hypothesis-profile=brief $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not jit_only and not chaos" --turn $(TURN) --hypothesis-profile=brief $(PLAIN_TESTS)
 	$(MAKE) test-sparks

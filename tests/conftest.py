@@ -25,10 +25,14 @@ def pytest_addoption(parser):
     parser.addoption("--turn", metavar="I/N", default="1/1", help="run the i-th of n parts of the tests")
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests of other turns."""
+    """Mark two thirds of the wide tests, and leave out the tests of other turns."""
     from turns import is_due
 
+    for item in items:
+        if item.get_closest_marker("wide") and not is_due(item.nodeid, "1/3"):
+            item.add_marker("rest")
     turn = config.getoption("--turn")
     config.hook.pytest_deselected(items=[item for item in items if not is_due(item.nodeid, turn)])
     items[:] = [item for item in items if is_due(item.nodeid, turn)]

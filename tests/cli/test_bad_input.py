@@ -177,6 +177,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("options", "said"), OPTIONS.values(), ids=OPTIONS)
 def test_a_bad_option(capsys, folder, options, said):
     parquet()(folder)

@@ -39,6 +39,7 @@ from strategies import (
 # ---------------------------------------------------------------------------------------------------- every combination
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("stats", STATS)
 @pytest.mark.parametrize("model", MODELS)
@@ -53,6 +54,7 @@ def test_every_combination_of_options_on_traces_of_every_shape(policy, allocatio
         agree(random_case(seed, shape, policy=policy, **options))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("objective", ("count", "sum"))
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
@@ -106,6 +108,7 @@ def larger_case(policy: str, stats: str, **options: Any) -> Case:
     return Case(rows=rows, policy=policy, stats=stats, windows=[("time", 64)] * 2, beta=0.25, half_life=1.0, **options)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("stats", ("whole", "window", "decayed"))
 @pytest.mark.parametrize("policy", DETERMINISTIC_ON_STATS)
 def test_memory_that_outgrows_its_first_arrays(policy, stats):
@@ -117,6 +120,7 @@ def test_memory_that_outgrows_its_first_arrays_without_statistics(policy):
     agree(larger_case(policy, "whole", memory=90, objective="sum"))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("disorder", (0, 6))
 @pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in DRAWN])

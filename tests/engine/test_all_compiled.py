@@ -67,6 +67,7 @@ def both(case: Any) -> None:
     assert case.played() == case.played(stepwise=True)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("stats", ("window", "decayed"))
 @pytest.mark.parametrize(("streams", "predicate"), [("RST", "R.a = S.a, |S.x - T.x| <= 1"), ("RSTU", "R.a = S.a, T.x < U.x")])

@@ -58,6 +58,7 @@ def same(one: Played, other: Played) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in vars(one))
 
 
+@pytest.mark.wide
 @each_form
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("streams", (2, 3, later(4)))

@@ -90,6 +90,7 @@ def long_trace(random: Random, streams: str, rows: int, keys: int) -> ps.Trace:
     return ps.Trace(columns | {"importance": [float(random.choice((1, 2, 4))) for _ in range(rows)]}, streams=list(streams))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in (*ONE_CLOCK, *DRAWN)])
 def test_both_forms_play_a_long_trace_alike(policy: str):
     """More keys and tuples than there is room for at first, three streams, large instants; `learned` and pools of streams among them."""

@@ -35,6 +35,7 @@ def assert_same_counts(got: Any, wanted: Any) -> None:
     assert {name: getattr(got, name) for name in names} == {name: getattr(wanted, name) for name in names}
 
 
+@pytest.mark.wide
 @each_policy
 def test_a_snapshot_after_every_instant(policy):
     trial = a_trial(policy)

@@ -50,6 +50,7 @@ def random_trace(random: Random, rows: int, streams: str, *, weighed: bool, tick
     return ps.Trace(pa.table({name: list(column) for name, column in columns.items()}), streams=tuple(streams))
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("short_epochs")
 @pytest.mark.parametrize("seed", [*range(10), *map(later, range(10, 24))])
 def test_both_forms_learn_alike(seed):

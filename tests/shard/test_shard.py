@@ -89,6 +89,7 @@ def test_rows_without_a_shard_are_placed_by_their_keys_and_cells_stay_small(monk
     assert pa.concat_tables(from_cell(cell[CELL]) for cell in alone if cell[CELL] is not None).equals(pa.table(batch))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("nearby", (False, True), ids=("from the state", "from a local copy"))
 @pytest.mark.parametrize("policy", ps.POLICIES)
 def test_a_shard_joins_like_the_simulator_and_forgets_nothing_over_a_restart(tmp_path, policy, nearby):

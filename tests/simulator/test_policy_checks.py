@@ -101,6 +101,7 @@ CASES = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("check", "setting", "stepwise"), CASES, ids=lambda one: getattr(one, "__name__", str(one)))
 @pytest.mark.parametrize("policy", MAKERS)
 def test_every_policy_keeps_the_contract(check, policy, setting, stepwise):

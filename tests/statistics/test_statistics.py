@@ -200,6 +200,7 @@ def log_of_ages(rows: list[Row], x: Row, stream: int, now: int, half_life: float
     return most + math.log2(math.fsum(2.0 ** (e - most) for e in exponents)) if exponents else -math.inf
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("half_life", (1.0, later(3.0), 10.0))
 @pytest.mark.parametrize("streams", (2, 3, later(4)))
 @pytest.mark.parametrize("steps", ((0, 1, 1, 3), (0, 1, 40), (1, 2000)), ids=("steady", "with gaps", "over ages"))

@@ -58,6 +58,7 @@ def test_by_the_value_of_outputs(case, seed, objective):
     agree(replace(spread(case, seed), memory=case.memory, objective=objective))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", (*PRICED, "elife"))
 @pytest.mark.parametrize(

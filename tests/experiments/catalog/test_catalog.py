@@ -67,6 +67,7 @@ def first_cells(experiment: Experiment) -> list[float]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", [name for name in CATALOG if name not in MEASURED])
 def test_its_cells_can_be_played(name, monkeypatch):
     if "PENSTOCK_DATA" not in os.environ and SHARED.is_dir():

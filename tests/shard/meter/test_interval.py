@@ -108,6 +108,7 @@ def most_wrong(told: int) -> float:
 STREAMS = ("zipf", "few keys", "many keys", "bursts")
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(not COMPILED, reason="many runs, too long for an engine that is not compiled")
 @pytest.mark.parametrize("ghosts", (5, 20, 50, 200, 800))
 @pytest.mark.parametrize("kind", STREAMS)

@@ -76,6 +76,7 @@ def exact(tables: list[list[pa.Table]]) -> Counter[Any]:
     return Counter((rows[left][4], rows[right][4]) for _, (left, right) in found)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("nearby", (False, True), ids=("from the state", "from a local copy"))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_it_goes_on_as_if_nothing_had_changed(tmp_path, policy, nearby):

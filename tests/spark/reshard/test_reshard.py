@@ -112,6 +112,7 @@ def test_rows_that_are_ahead_go_along_and_are_played_when_their_time_comes(befor
         assert (key, 2000 + len(keys) + at, 50_000 + len(keys) + at) in made
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("policy", ps.POLICIES)
 @pytest.mark.parametrize(("before", "after"), ((1, 3), (3, 2), (4, 1)))
 def test_what_is_made_and_what_is_lost_is_still_everything(policy, before, after):

@@ -40,6 +40,7 @@ def contents(arrays: dict[str, Any], memory: Any, index: int) -> list[Key]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("few", (1, 3, 1000))
 @pytest.mark.parametrize("seed", range(3))
 def test_an_index_is_a_sorted_list(few, seed):

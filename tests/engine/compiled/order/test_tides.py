@@ -23,6 +23,7 @@ def a_tide(streams: int, *, weighed: bool = False) -> ps.Trace:
     return ps.Trace(columns | ({"importance": rng.integers(1, 5, size).astype(float)} if weighed else {}), streams=names)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("streams", (2, 3, 6))
 @pytest.mark.parametrize("allocation", ("variable", "fixed"))
 @pytest.mark.parametrize("policy", [name for name in ps.POLICIES if name not in DRAWN])
