@@ -1,6 +1,7 @@
 """What a join counts, and how the counts of its shards become the metrics of a query (docs/readings.md, metrics).
 
-They are SQL: built of columns they took some two thousand calls of the JVM, a second and more of every first start.
+They are SQL: built of columns they took some two thousand calls of the JVM, a second and more of every first start. Each is one list of
+what the shards say and a function of that list (`_over`): for a sum or a maximum of its own Spark makes code in every task.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.policies.table import POLICIES
 from penstock.shard.cells import CELL
-from penstock.shard.counts import BESIDE, HAPPENING, OVERHEADS, PLAYED, RETAINED, TOTAL, Count, counted
+from penstock.shard.counts import BESIDE, HAPPENING, LARGEST, OVERHEADS, PLAYED, RETAINED, SHARES, TOTAL, Count, counted
 from penstock.shard.meter.interval import limits_in_sql
 from penstock.shard.shard_plan import ShardPlan
 
@@ -77,23 +78,24 @@ def metrics(
 
     `auto`: nobody chose the policy, and the shards say which one they follow. `moving`: what of the budget moves between joins.
     """
-    count = {name: f"{COUNTS}[{number}]" for number, name in enumerate(counted(len(streams)))}
-    sums = {prefix + name: text for prefix in ("", TOTAL) for name, text in _of(prefix, count).items()}
-    sums |= {name: _whole(f"sum({count[name]})") for name in _names(RETAINED)}
-    statistics, ghosts, index, sketched = (count[name] for name in _names(OVERHEADS))
-    sums["overhead_bytes"] = _whole(f"sum({statistics} + {ghosts} + {index})")
-    sums |= {"statistics_bytes": _whole(f"sum({statistics})"), "statistics_is_sketch": f"max({sketched}) > 0"}
-    sums |= {"ghost_bytes": _whole(f"sum({ghosts})"), "index_bytes": _whole(f"sum({index})")}
-    shared = f"sum({count['share']}) / {shards}"
-    sums |= {"share": shared, "share_min": f"try_divide(1D, max({count['share_least']}))", "share_max": f"max({count['share_most']})"}
-    sums |= {f"memory_{name}": _whole(f"sum({count[f'held_{number}']})") for number, name in enumerate(streams)}
+    place = {name: number for number, name in enumerate(counted(len(streams)))}
+    sums = {prefix + name: text for prefix in ("", TOTAL) for name, text in _of(prefix, place).items()}
+    statistics, ghosts, index, sketched = _names(OVERHEADS)
+    bytes_of = {name: [name] for name in _names(RETAINED)} | {"overhead_bytes": [statistics, ghosts, index]}
+    bytes_of |= {"statistics_bytes": [statistics], "ghost_bytes": [ghosts], "index_bytes": [index]}
+    bytes_of |= {f"memory_{name}": [f"held_{number}"] for number, name in enumerate(streams)}
+    sums |= {name: _whole(_over(place, own, " + ".join(f"{{{n}}}" for n in range(len(own))))) for name, own in bytes_of.items()}
+    sums["statistics_is_sketch"] = _over(place, [sketched], "{0} > 0")
+    share, most, least_of = _names(SHARES)
+    sums["share"] = _over(place, [share], f"{{0}} / {shards}")
+    sums |= {"share_min": _over(place, [least_of], "try_divide(1D, {0})"), "share_max": _over(place, [most], "{0}")}
     constant |= {} if least is None else {MIN_RECALL: least}
-    out = {name: F.max(F.lit(value)) for name, value in constant.items()}
+    out = {name: F.lit(value) for name, value in constant.items()}
     for name in constant.keys() & _BUDGETS if moving else ():
-        out[name] += F.expr(_whole(f"round(({shared} - 1) * {moving})"))
+        out[name] += F.expr(_whole(_over(place, [share], f"round(({{0}} / {shards} - 1) * {moving})")))
     if auto:  # a checkpoint may have another
         names = ", ".join(f"'{name}'" for name in POLICIES)
-        out["policy"] = F.coalesce(F.expr(f"get(array({names}), cast(max({count['policy']}) as int))"), out["policy"])
+        out["policy"] = F.coalesce(F.expr(f"get(array({names}), cast({_over(place, ['policy'], '{0}')} as int))"), out["policy"])
     return [column.alias(name) for name, column in ({name: F.expr(text) for name, text in sums.items()} | out).items()]
 
 
@@ -115,34 +117,56 @@ def constants(plan: ShardPlan) -> dict[str, Any]:
     }
 
 
-def _of(prefix: str, count: dict[str, str]) -> dict[str, str]:
-    """The metrics of a batch or of the life of the query. Spark computes every aggregate that is named here, however often it is."""
-    own = {name: count[prefix + name] for name in _names(HAPPENING)}
+def _of(prefix: str, place: dict[str, int]) -> dict[str, str]:
+    """The metrics of a batch or of the life of the query."""
     nothing = "null" if prefix else "0D"  # of a batch that no shard saw, such as one that only moves a watermark on
-    total = {name: f"coalesce(sum({text}), {nothing})" for name, text in own.items()}
-    recall = _shares(*(own[name] for name in ("n_output", "lost", "sampled", "variance", "reach", "unknown")), known=not prefix)
-    values = (own[name] for name in ("value", "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value"))
-    value_recall = _shares(*values, known=not prefix)
+    total = {name: _over(place, [prefix + name], f"coalesce({{0}}, {nothing})") for name in _names(HAPPENING)}
+    recall = _shares(place, prefix, ("n_output", "lost", "sampled", "variance", "reach", "unknown"))
+    values = ("value", "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value")
+    value_recall = _shares(place, prefix, values)
     return {
         **{name: _whole(total[name]) for name in _names((*PLAYED, *BESIDE)) if name != "value"},
         "value": total["value"],
         "lost": _whole(f"round({total['lost']})"),
-        "lost_is_exact": f"coalesce(max({own['estimated']}), {nothing}) = 0D",
+        "lost_is_exact": f"{total['estimated']} = 0D",
         **{f"recall{bound}": text for bound, text in recall.items()},
         "lost_value": total["lost_value"],
         **{f"value_recall{bound}": text for bound, text in value_recall.items()},
     }
 
 
-def _shares(made: str, lost: str, sampled: str, variance: str, reach: str, unknown: str, *, known: bool) -> dict[str, str]:
-    """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make, which is `known` or told
-    by a shard.
+def _shares(place: dict[str, int], prefix: str, names: Sequence[str]) -> dict[str, str]:
+    """What was made of what there was to make, and the bounds of that; all of it where there was nothing to make, which of the life of the
+    query a shard must have told.
     """
-    some, every, guess = f"sum({made})", f"sum({made} + {lost})", f"sum({sampled})"
-    low, high = limits_in_sql(guess, f"sum({variance})", f"max({reach})")
-    bounds = {"": every, "_low": f"{every} - {guess} + {high} + sum({unknown})", "_high": f"{every} - {guess} + {low}"}
-    all_of_it = "1D" if known else f"if({some} is not null, 1D, null)"
-    return {bound: f"coalesce(try_divide({some}, {of}), {all_of_it})" for bound, of in bounds.items()}
+    made, lost, sampled, variance, reach, unknown = (f"{{{number}}}" for number in range(len(names)))
+    low, high = limits_in_sql(sampled, variance, reach)
+    every = f"({made} + {lost})"
+    bounds = {"": every, "_low": f"{every} - {sampled} + {high} + {unknown}", "_high": f"{every} - {sampled} + {low}"}
+    all_of_it = f"if({made} is not null, 1D, null)" if prefix else "1D"
+    own = [prefix + name for name in names]
+    return {bound: _over(place, own, f"coalesce(try_divide({made}, {of}), {all_of_it})") for bound, of in bounds.items()}
+
+
+def _over(place: dict[str, int], names: Sequence[str], text: str) -> str:
+    """SQL over all shards: `text` with {0}, {1}, ... for the sum, or largest, of the counts with these names; null where no shard has told.
+
+    >>> _over({"n_shed": 3}, ["n_shed"], "{0} / 2")
+    'aggregate(collect_list(counts[3]), cast(null as double), (a, b) -> coalesce(a, 0D) + b, a -> a / 2)'
+    """
+    told = [f"{COUNTS}[{place[name]}]" for name in names]
+    nothing = ["cast(null as double)"] * len(names)
+    if len(names) == 1:
+        all_told, begin, step, sums = told[0], nothing[0], _added(names[0], "a", "b"), ["a"]
+    else:
+        steps = ", ".join(_added(name, f"a[{number}]", f"b[{number}]") for number, name in enumerate(names))
+        all_told, begin, step = f"if({COUNTS} is null, null, array({', '.join(told)}))", f"array({', '.join(nothing)})", f"array({steps})"
+        sums = [f"a[{number}]" for number in range(len(names))]
+    return f"aggregate(collect_list({all_told}), {begin}, (a, b) -> {step}, a -> {text.format(*sums)})"
+
+
+def _added(name: str, one: str, other: str) -> str:
+    return f"greatest({one}, {other})" if name.removeprefix(TOTAL) in LARGEST else f"coalesce({one}, 0D) + {other}"
 
 
 def _whole(text: str) -> str:
