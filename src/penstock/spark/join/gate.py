@@ -31,7 +31,7 @@ from penstock.shard.counts import JUDGED, TOTAL, counted, over_shards
 from penstock.shard.results.output_limit import Quota
 from penstock.shard.shard_ids import partition_keys
 from penstock.shard.shard_plan import LOST, VALUE
-from penstock.shard.worker_start import spare_from_collection
+from penstock.shard.worker_start import acknowledge_at_once, spare_from_collection
 from penstock.spark.join.task import running
 from penstock.spark.observe.metrics import COUNTS, recall_of
 
@@ -64,6 +64,7 @@ class Gate(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Let the rows of a task pass; or add up the counts of all, and let the batch pass."""
+        acknowledge_at_once()
         if int(key[0]) != _COUNTING:
             yield from rows
         else:

@@ -28,6 +28,7 @@ from penstock.shard.facts.routing import Routing, marked, unmarked
 from penstock.shard.shard_plan import VALUE, ShardPlan
 from penstock.shard.shares.joint_budget import Budget
 from penstock.shard.spark_hash import can_hash
+from penstock.shard.worker_start import acknowledge_at_once
 from penstock.spark.join.arrow_types import arrow_schema
 from penstock.spark.join.gate import AT, BESIDE, GATE, Gate, closed, gate_of, guard, opened
 from penstock.spark.join.partitions import match_partitions
@@ -224,8 +225,13 @@ def _routed(frame: DataFrame, routing: Routing, plan: ShardPlan) -> DataFrame:
 
 def _called(name: str, step: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
     """A step of the join under the name that Spark's UI shows in the plan of a query."""
-    step.__name__ = name
-    return step
+
+    def run(batches: Batches) -> Batches:
+        acknowledge_at_once()
+        yield from step(batches)
+
+    run.__name__ = name
+    return run
 
 
 def _nameless(frame: DataFrame) -> DataFrame:

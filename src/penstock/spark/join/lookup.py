@@ -24,6 +24,7 @@ from penstock.shard.cells import Batches, ticks
 from penstock.shard.facts.fact_columns import fact_columns
 from penstock.shard.facts.known import SHOWN
 from penstock.shard.facts.sent import SentFacts
+from penstock.shard.worker_start import acknowledge_at_once
 from penstock.spark.join.arrow_types import arrow_schema
 from penstock.spark.join.stream import Stream, check_columns
 from penstock.spark.join.through import fact_types, shown_fields, table_of
@@ -89,6 +90,7 @@ class _LookUp:
 
     def run(self, batches: Batches) -> Batches:
         """For `mapInArrow`: rows with their facts."""
+        acknowledge_at_once()
         known = self.facts.open()
         table, values = known.tables[0], known.values(0)
         shown = [name for name in table.column_names if name.startswith(SHOWN)]

@@ -26,7 +26,7 @@ from penstock.shard.shares.next_shares import period
 from penstock.shard.state import local_copy as local
 from penstock.shard.state.state_rows import ShardState
 from penstock.shard.waiting_rows import Tables, Told
-from penstock.shard.worker_start import spare_from_collection
+from penstock.shard.worker_start import acknowledge_at_once, spare_from_collection
 from penstock.spark.join.task import running, versions_seen
 from penstock.spark.observe.metrics import COUNTS
 
@@ -50,6 +50,7 @@ class ShardPlayer:
 
     def play(self, shard_id: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Play what has come for a shard: a micro-batch, or in a batch query all there is, slice by slice."""
+        acknowledge_at_once()
         number = self.plan.shards.index(shard_id)
         query, run, batch = running()
         if query is None:
