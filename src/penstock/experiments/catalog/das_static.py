@@ -17,6 +17,10 @@ from penstock.static.histogram import Truncation, truncate_histograms
 TUPLES = 50_000
 _METHODS = ("adg", "optimal")
 _RELATIONS = "two relations of 50,000 tuples; sizes of the components by Zipf, drawn for each relation by itself"
+_BRIEF = (
+    "ADG takes one or two thousandths of a second here, whatever is kept: what else the machine does at that moment is sometimes more "
+    "than 30 % of that."
+)
 _BOUNDS = (
     "Our optimum settles most components by bounds before it plans the rest exactly, so that it takes 1 to 4 times as long as "
     "ADG; the paper's does not."
@@ -81,7 +85,7 @@ EXPERIMENTS = (
         log=True,
         claims=(
             Claim("ADG takes three to four orders of magnitude less time than the optimum.", at_most("adg", 1e-3, "optimal"), _BOUNDS),
-            Claim("The time of ADG does not depend on the number of tuples kept.", flat("adg", 0.3)),
+            Claim("The time of ADG does not depend on the number of tuples kept.", flat("adg", 0.3), _BRIEF),
             Claim("The time of the optimum grows with the number of tuples kept.", rises("optimal", slack=0.2), _BOUNDS),
         ),
         changed=_BOUNDS,
