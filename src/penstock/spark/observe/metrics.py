@@ -88,14 +88,14 @@ def metrics(
     sums["statistics_is_sketch"] = _over(place, [sketched], "{0} > 0")
     share, most, least_of = _names(SHARES)
     sums["share"] = _over(place, [share], f"{{0}} / {shards}")
-    sums |= {"share_min": _over(place, [least_of], "try_divide(1D, {0})"), "share_max": _over(place, [most], "{0}")}
+    sums |= {"share_min": _over(place, [least_of], "try_divide(1D, {0})"), "share_max": _over(place, [most])}
     constant |= {} if least is None else {MIN_RECALL: least}
     out = {name: F.lit(value) for name, value in constant.items()}
     for name in constant.keys() & _BUDGETS if moving else ():
         out[name] += F.expr(_whole(_over(place, [share], f"round(({{0}} / {shards} - 1) * {moving})")))
     if auto:  # a checkpoint may have another
         names = ", ".join(f"'{name}'" for name in POLICIES)
-        out["policy"] = F.coalesce(F.expr(f"get(array({names}), cast({_over(place, ['policy'], '{0}')} as int))"), out["policy"])
+        out["policy"] = F.coalesce(F.expr(f"get(array({names}), cast({_over(place, ['policy'])} as int))"), out["policy"])
     return [column.alias(name) for name, column in ({name: F.expr(text) for name, text in sums.items()} | out).items()]
 
 
@@ -119,8 +119,9 @@ def constants(plan: ShardPlan) -> dict[str, Any]:
 
 def _of(prefix: str, place: dict[str, int]) -> dict[str, str]:
     """The metrics of a batch or of the life of the query."""
-    nothing = "null" if prefix else "0D"  # of a batch that no shard saw, such as one that only moves a watermark on
-    total = {name: _over(place, [prefix + name], f"coalesce({{0}}, {nothing})") for name in _names(HAPPENING)}
+    # A batch that no shard saw, such as one that only moves a watermark on, has nothing; of the life of the query nobody tells then.
+    begin = _NOBODY if prefix else "0D"
+    total = {name: _over(place, [prefix + name], begin=begin) for name in _names(HAPPENING)}
     recall = _shares(place, prefix, ("n_output", "lost", "sampled", "variance", "reach", "unknown"))
     values = ("value", "lost_value", "sampled_value", "value_variance", "value_reach", "unknown_value")
     value_recall = _shares(place, prefix, values)
@@ -141,32 +142,42 @@ def _shares(place: dict[str, int], prefix: str, names: Sequence[str]) -> dict[st
     """
     made, lost, sampled, variance, reach, unknown = (f"{{{number}}}" for number in range(len(names)))
     low, high = limits_in_sql(sampled, variance, reach)
-    every = f"({made} + {lost})"
-    bounds = {"": every, "_low": f"{every} - {sampled} + {high} + {unknown}", "_high": f"{every} - {sampled} + {low}"}
+    every = f"{made} + {lost}"
+    bounds = {"": (2, every), "_low": (6, f"{every} - {sampled} + {high} + {unknown}"), "_high": (5, f"{every} - {sampled} + {low}")}
     all_of_it = f"if({made} is not null, 1D, null)" if prefix else "1D"
     own = [prefix + name for name in names]
-    return {bound: _over(place, own, f"coalesce(try_divide({made}, {of}), {all_of_it})") for bound, of in bounds.items()}
+    return {bound: _over(place, own[:needed], f"coalesce(try_divide({made}, {of}), {all_of_it})") for bound, (needed, of) in bounds.items()}
 
 
-def _over(place: dict[str, int], names: Sequence[str], text: str) -> str:
-    """SQL over all shards: `text` with {0}, {1}, ... for the sum, or largest, of the counts with these names; null where no shard has told.
+_NOBODY = "cast(null as double)"
 
+
+def _over(place: dict[str, int], names: Sequence[str], text: str = "{0}", *, begin: str = _NOBODY) -> str:
+    """SQL over all shards: `text` with {0}, {1}, ... for the sum, or largest, of the counts with these names.
+
+    Where no shard has told, that is `begin`, by default null.
+
+    >>> _over({"n_shed": 3}, ["n_shed"], begin="0D")
+    'aggregate(collect_list(counts[3]), 0D, (a, b) -> a + b)'
     >>> _over({"n_shed": 3}, ["n_shed"], "{0} / 2")
     'aggregate(collect_list(counts[3]), cast(null as double), (a, b) -> coalesce(a, 0D) + b, a -> a / 2)'
     """
     told = [f"{COUNTS}[{place[name]}]" for name in names]
-    nothing = ["cast(null as double)"] * len(names)
     if len(names) == 1:
-        all_told, begin, step, sums = told[0], nothing[0], _added(names[0], "a", "b"), ["a"]
+        steps, sums, all_told = _added(names[0], "a", "b", begin), ["a"], told[0]
     else:
-        steps = ", ".join(_added(name, f"a[{number}]", f"b[{number}]") for number, name in enumerate(names))
-        all_told, begin, step = f"if({COUNTS} is null, null, array({', '.join(told)}))", f"array({', '.join(nothing)})", f"array({steps})"
         sums = [f"a[{number}]" for number in range(len(names))]
-    return f"aggregate(collect_list({all_told}), {begin}, (a, b) -> {step}, a -> {text.format(*sums)})"
+        each = (_added(name, own, f"b[{number}]", begin) for number, (name, own) in enumerate(zip(names, sums, strict=True)))
+        steps, begin = f"array({', '.join(each)})", f"array({', '.join([begin] * len(names))})"
+        all_told = f"if({COUNTS} is null, null, array({', '.join(told)}))"
+    end = "" if text == "{0}" else f", a -> {text.format(*sums)}"
+    return f"aggregate(collect_list({all_told}), {begin}, (a, b) -> {steps}{end})"
 
 
-def _added(name: str, one: str, other: str) -> str:
-    return f"greatest({one}, {other})" if name.removeprefix(TOTAL) in LARGEST else f"coalesce({one}, 0D) + {other}"
+def _added(name: str, one: str, other: str, begin: str) -> str:
+    if name.removeprefix(TOTAL) in LARGEST:
+        return f"greatest({one}, {other})"
+    return f"coalesce({one}, 0D) + {other}" if begin == _NOBODY else f"{one} + {other}"
 
 
 def _whole(text: str) -> str:
