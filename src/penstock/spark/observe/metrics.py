@@ -81,10 +81,10 @@ def metrics(
     place = {name: number for number, name in enumerate(counted(len(streams)))}
     sums = {prefix + name: text for prefix in ("", TOTAL) for name, text in _of(prefix, place).items()}
     statistics, ghosts, index, sketched = _names(OVERHEADS)
-    bytes_of = {name: [name] for name in _names(RETAINED)} | {"overhead_bytes": [statistics, ghosts, index]}
-    bytes_of |= {"statistics_bytes": [statistics], "ghost_bytes": [ghosts], "index_bytes": [index]}
-    bytes_of |= {f"memory_{name}": [f"held_{number}"] for number, name in enumerate(streams)}
-    sums |= {name: _whole(_over(place, own, " + ".join(f"{{{n}}}" for n in range(len(own))))) for name, own in bytes_of.items()}
+    held = {name: [name] for name in _names(RETAINED)} | {"overhead_bytes": [statistics, ghosts, index]}
+    held |= {"statistics_bytes": [statistics], "ghost_bytes": [ghosts], "index_bytes": [index]}
+    held |= {f"memory_{name}": [f"held_{number}"] for number, name in enumerate(streams)}
+    sums |= {name: _whole(_over(place, own, " + ".join(f"{{{n}}}" for n in range(len(own))))) for name, own in held.items()}
     sums["statistics_is_sketch"] = _over(place, [sketched], "{0} > 0")
     share, most, least_of = _names(SHARES)
     sums["share"] = _over(place, [share], f"{{0}} / {shards}")
